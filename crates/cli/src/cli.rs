@@ -1,6 +1,7 @@
 //! The command line, as clap reads it; the commands' options by what they are for. `docs/cli.md` is generated from
 //! here.
 
+mod cluster;
 mod condition;
 mod files;
 mod operators;
@@ -15,6 +16,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+pub(crate) use cluster::{ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
 #[cfg(feature = "fuse")]
 pub(crate) use files::{MOUNT_HELP, MountArgs};
 pub(crate) use files::{
@@ -90,6 +92,9 @@ as {\"error\": TEXT}, on standard error like the text.";
 pub(crate) enum Command {
     /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
     Serve(ServeArgs),
+    /// Creates a store of several nodes, and shows their state.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
     /// Ctrl-C.
     Group(GroupArgs),

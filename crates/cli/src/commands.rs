@@ -2,6 +2,7 @@
 
 #[cfg(feature = "lab")]
 mod bench;
+mod cluster;
 mod completions;
 #[cfg(feature = "lab")]
 mod demo;
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
     }
     match command {
         Command::Serve(args) => serve::run(&args, output),
+        Command::Cluster(command) => cluster::run(&command, output),
         Command::Group(args) => group::run(&args, output),
         Command::Proxy(args) => proxy::run(&args, output),
         Command::Holder(args) => holder::run(&args, output),

@@ -57,11 +57,20 @@ pub(crate) fn of_host(
     described: &[&[Described<'static>]],
     troubles: impl Fn() -> Vec<String> + Send + Sync + 'static,
 ) -> Arc<dyn Service> {
-    let described = [described.concat(), vec![net::LINKS.described()]].concat();
     // The host ends when the program has closed it.
     let host = Arc::downgrade(host);
+    of_current_host(move || host.upgrade(), described, troubles)
+}
+
+/// The host that a program has at the moment, as its operators see it.
+pub(crate) fn of_current_host(
+    host: impl Fn() -> Option<Arc<Host>> + Send + Sync + 'static,
+    described: &[&[Described<'static>]],
+    troubles: impl Fn() -> Vec<String> + Send + Sync + 'static,
+) -> Arc<dyn Service> {
+    let described = [described.concat(), vec![net::LINKS.described()]].concat();
     let tables = move || {
-        let status = host.upgrade().map(|host| host.recent_status()).unwrap_or_default();
+        let status = host().map(|host| host.recent_status()).unwrap_or_default();
         (described.clone(), status.tables)
     };
     Arc::new(Observed { tables, troubles })

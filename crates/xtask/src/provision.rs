@@ -45,10 +45,11 @@ struct Tool {
     install: fn(&Path) -> Result,
 }
 
-const TOOLS: [Tool; 4] = [
+const TOOLS: [Tool; 5] = [
     Tool { name: "fsx", file: "bin/fsx", install: |tools| install_crate(tools, "fsx", "0.3.2") },
     Tool { name: "pjdfstest", file: "bin/pjdfstest", install: |tools| install_crate(tools, "pjdfstest", "0.2.2") },
     Tool { name: "versitygw", file: "bin/versitygw", install: install_bucket_server },
+    Tool { name: "etcd", file: "bin/etcd", install: install_etcd },
     Tool { name: "kernel of a guest", file: "kernel/nbd.ko", install: install_kernel },
 ];
 
@@ -128,24 +129,34 @@ fn install_kernel(tools: &Path) -> Result {
     let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: "));
     let package = package.ok_or("linux-image-cloud-amd64 depends on no kernel")?;
     let folder = tools.join("kernel");
+    let modules = MODULES.map(|module| format!("*/kernel/{module}"));
+    unpack(package, &folder, &[&["./boot/vmlinuz-*".to_owned()], &modules[..]].concat())?;
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(failed)?;
-    run(Command::new("apt-get").args(["download", "--quiet", package]).current_dir(&folder))?;
-    let files = || std::fs::read_dir(&folder).map_err(failed);
-    let archive =
-        files()?.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|it| it == "deb"));
-    let archive = archive.ok_or("nothing came")?;
+    let mut files = std::fs::read_dir(&folder).map_err(failed)?.flatten();
+    let kernel = files.find(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
+    let kernel = kernel.ok_or("it has no kernel")?.path();
+    std::fs::rename(kernel, folder.join("vmlinuz")).map_err(failed)
+}
+
+/// Debian's etcd: 8 MB come, 21 MB stay. It is not installed, which would start its service.
+fn install_etcd(tools: &Path) -> Result {
+    unpack("etcd-server", &tools.join("bin"), &["./usr/bin/etcd".to_owned()])
+}
+
+/// Puts files of one of the system's packages into a folder, without installing it.
+fn unpack(package: &str, folder: &Path, files: &[String]) -> Result {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    run(Command::new("apt-get").args(["download", "--quiet", package]).current_dir(folder))?;
+    let mut found = std::fs::read_dir(folder).map_err(failed)?.flatten().map(|entry| entry.path());
+    let archive = found.find(|path| path.extension().is_some_and(|it| it == "deb")).ok_or("nothing came")?;
     let mut list = Command::new("dpkg-deb");
     let mut list = list.arg("--fsys-tarfile").arg(&archive).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let mut unpack = Command::new("tar");
-    unpack.args(["--extract", "--wildcards", "--transform=s|.*/||", "--directory"]).arg(&folder);
-    unpack.arg("./boot/vmlinuz-*").args(MODULES.map(|module| format!("*/kernel/{module}")));
+    unpack.args(["--extract", "--wildcards", "--transform=s|.*/||", "--directory"]).arg(folder).args(files);
     run(unpack.stdin(list.stdout.take().expect("it is piped")))?;
     list.wait().map_err(failed)?;
-    std::fs::remove_file(archive).map_err(failed)?;
-    let kernel = files()?.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"));
-    let kernel = kernel.ok_or("it has no kernel")?.path();
-    std::fs::rename(kernel, folder.join("vmlinuz")).map_err(failed)
+    std::fs::remove_file(archive).map_err(failed)
 }
 
 fn has_postgres() -> bool {

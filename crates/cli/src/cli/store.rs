@@ -5,6 +5,7 @@ use super::operators::OperatorArgs;
 use super::{DEFAULT_SERVER, StoreTarget, Target, listen_address, size};
 use clap::{Args, ValueEnum};
 use files::BucketUrl;
+use membership::EtcdUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -39,13 +40,13 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: SocketAddr,
     /// The directory of the homes of volumes, for owners that come to the same address. Made if there is none, but not
     /// the directories above it.
-    #[arg(long, value_name = "HOMES")]
+    #[arg(long, value_name = "HOMES", conflicts_with_all = ["cluster", "node", "advertise"])]
     pub(crate) volumes: Option<PathBuf>,
     /// Keeps the large chunks of published files in a bucket: s3://BUCKET/PREFIX, a place that no other store has. The
     /// directory records it, so later starts and other commands need not name it. Endpoint, region and credentials are
     /// those of the environment, as for other programs that use S3 (AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID,
     /// AWS_SECRET_ACCESS_KEY), at every start. Chunks that are in the directory stay there.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["cluster", "node", "advertise"])]
     pub(crate) chunks: Option<BucketUrl>,
     /// How long a server that follows a published site may show what it was told last without saying that there may be
     /// something newer, in milliseconds. A publish that waits for all servers waits so long for one that is lost.
@@ -57,6 +58,17 @@ pub(crate) struct ServeArgs {
     /// Closes the store when standard input ends: with the program that started it.
     #[arg(long)]
     pub(crate) until_stdin_closes: bool,
+    /// Runs one node of a store of several, which `thorp cluster create` has made in etcd:
+    /// etcd://HOST:PORT[,HOST:PORT]/NAME. The node serves while it has a lease there. If etcd stays away for longer,
+    /// the node ends its sessions and serves again when etcd is back.
+    #[arg(long, value_name = "URL", requires = "node")]
+    pub(crate) cluster: Option<EtcdUrl>,
+    /// The node's name in the store. Its directory is its own: it is refused under another name.
+    #[arg(long, value_name = "NODE", requires = "cluster")]
+    pub(crate) node: Option<String>,
+    /// The address that the other nodes are told, if it is not the one that is listened on.
+    #[arg(long, value_name = "ADDR", requires = "cluster")]
+    pub(crate) advertise: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

@@ -1,4 +1,6 @@
-//! `thorp serve`: a store node, from its directory's recovery to its close.
+//! `thorp serve`: a store, from its directory's recovery to its close; or a node of one, in `node`.
+
+mod node;
 
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::operators::{Operators, and_operators, of_host};
@@ -35,6 +37,9 @@ const SALVAGE: &str =
     "stop the store and copy out what is whole with 'thorp doctor --salvage', or restore the directory from a copy";
 
 pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
+    if let Some((url, node)) = args.cluster.as_ref().zip(args.node.as_deref()) {
+        return node::run(args, url, node, output);
+    }
     let disk_config = disk_config(&args.store);
     let home_sessions = if args.volumes.is_some() { descriptors::home_sessions_max()? } else { 0 };
     let files = disk_config.segments_max + home_sessions * descriptors::PER_HOME_SESSION;
@@ -46,7 +51,7 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     let listener = Listener::bind(listen)?;
     let (listening, operators) = (listener.address(), Operators::listen(&args.operators)?);
     make_directory(&args.dir)?;
-    let (recovered, seconds) = recover(&args.dir, &disk_config, &args.store)?;
+    let (recovered, seconds) = recover(&args.dir, &disk_config, store_config(&args.store))?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
     let homes = args.volumes.as_deref().map(|dir| homes(dir, &runtime)).transpose()?;
     let store = recovered.start_beside(client_beside(RECORDS_CACHE_BYTES), &runtime);
@@ -188,10 +193,10 @@ impl Counted {
 }
 
 /// The content of the directory, and how many seconds it took to read.
-fn recover(dir: &Path, disk: &disk::Config, args: &StoreArgs) -> Result<(Recovered, f64)> {
+fn recover(dir: &Path, disk: &disk::Config, store: store::Config) -> Result<(Recovered, f64)> {
     let start = Instant::now();
     let mut bar = None;
-    let recovered = Recovered::read(dir, disk, store_config(args), |progress| {
+    let recovered = Recovered::read(dir, disk, store, |progress| {
         let bar = bar.get_or_insert_with(|| output::bar("recover (bytes)", progress.bytes_total));
         bar.set_position(progress.bytes);
     })?;

@@ -119,7 +119,7 @@ impl LocalStore {
         self.client.as_ref().map(|(role, client)| (client.clone(), self.host.driver(*role)))
     }
 
-    /// Stops without a word to anybody, as a kill does, and sets the directory free: the next start recovers it.
+    /// Stops at once, as a kill does, and sets the directory free: the next start recovers it.
     pub fn stop(self, why: &str) {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).stop(why);
         drop(self.disk.take());

@@ -5,6 +5,7 @@
 //!   lock             held by the process that has the store open; its number
 //!   home.redb        the page home (`page_file.rs`)
 //!   log-NNNN.seg     the log's segments (crate `log`)
+//!   cluster-member   in a store of several nodes: which of them it is (crate `membership`)
 //!   reserve          room for a start on a full disk (`vfs::reserve`)
 //!   *.tmp            what a crash left of a file that was being made
 //! ```

@@ -35,6 +35,8 @@ pub enum DiskError {
         /// The directory's.
         got: ClusterId,
     },
+    /// The directory is one of several of a store.
+    OfNode(PathBuf),
     /// A value of the configuration cannot be.
     Config(String),
 }
@@ -77,6 +79,11 @@ impl fmt::Display for DiskError {
             Self::OtherStore { dir, expected, got } => write!(
                 f,
                 "{} belongs to store {got:?}, not to {expected:?}: name that store's directory, or an empty one",
+                dir.display()
+            ),
+            Self::OfNode(dir) => write!(
+                f,
+                "{} is the directory of a node of a store of several: start the node with 'thorp serve --cluster'",
                 dir.display()
             ),
             Self::Config(what) => write!(f, "the disk's configuration cannot be: {what}"),

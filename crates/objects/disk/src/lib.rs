@@ -48,7 +48,7 @@ pub use config::Config;
 pub use doctor::{Finding, Report, check};
 pub use error::DiskError;
 pub use log::Progress;
-pub use open::{LOG_OVER_MOB, Opening, open};
+pub use open::{LOG_OVER_MOB, NODE_FILE, Opening, open};
 pub use page_file::catches_panic;
 pub use real::RealDisk;
 pub use salvage::{LostPage, Salvaged, salvage};

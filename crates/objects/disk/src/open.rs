@@ -19,6 +19,9 @@ use vfs::{Directory, Doing, Files, Overlay, Patience, reserve};
 /// overwritten in the meantime.
 pub const LOG_OVER_MOB: usize = 4;
 
+/// The file by which a directory is known as one of several of a store.
+pub const NODE_FILE: &str = "cluster-member";
+
 /// A store's directory that is being opened: take the records, all of them, then [`Opening::finish`].
 #[derive(Debug)]
 pub struct Opening {
@@ -38,6 +41,10 @@ pub struct Opening {
 /// the count of lives may have been.
 pub fn open(dir: &Path, config: &Config) -> Result<Opening, DiskError> {
     config.check()?;
+    // Its pages are in shards, and its log is one of several.
+    if config.cluster.is_none() && dir.join(NODE_FILE).exists() {
+        return Err(DiskError::OfNode(dir.to_owned()));
+    }
     if config.read_only {
         return Opening::begin(Arc::new(Overlay(Arc::new(Directory::new(dir)))), config);
     }

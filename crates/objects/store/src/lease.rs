@@ -3,11 +3,11 @@
 //! ```text
 //!   serving --extended--> serving --its end, by the clock of the first event behind it--> over, for good
 //! ```
-//! 1. Every event passes [`Store::is_over`] before a role hears of it. So nothing that comes behind the lease's end is
-//!    answered, however long the process was stopped.
+//! 1. Every event passes `Store::is_over` before a role learns of it. So nothing that comes behind the lease's end is
+//!    answered, however long the process was stopped. From then on the machine says goodbye, and nothing else.
 //! 2. The end of a lease ends all sessions and links by name. The node is started again from its directory: another
 //!    sequencer may have given counts in the meantime, and another opening of its shards may have begun.
-//! 3. What was answered before is true, however late it arrives.
+//! 3. Answers that were given before are true, however late they arrive.
 //!
 //! A store without other nodes has no lease, and speaks for ever.
 
@@ -24,7 +24,7 @@ pub(crate) struct NodeLease {
 }
 
 impl Store {
-    /// The node has a lease that ends at this time, by the clock of its events. One that is over is not extended.
+    /// The node has a lease that ends at this time, by the clock of its events. A lease that is over is not extended.
     pub fn extend_lease(&mut self, now: Time, until: Time) {
         if !self.is_over(now) {
             self.lease.until = Some(until);
@@ -47,7 +47,8 @@ impl Store {
         self.lease.is_over
     }
 
-    /// Whether the node's lease is over: then it says nothing more. What there was ends with the first event after that.
+    /// Whether the node's lease is over: then it says nothing more. Its sessions and links end with the first event
+    /// after that.
     pub(crate) fn is_over(&mut self, now: Time) -> bool {
         let has_ended = self.lease.until.is_some_and(|until| now >= until);
         if has_ended && !self.lease.is_over && !self.config.broken.is(Rule::AnswerWithinLease) {
@@ -58,6 +59,7 @@ impl Store {
             for (_, port) in self.links.all() {
                 self.out.end_port(port, over());
             }
+            self.out.silence();
         }
         self.lease.is_over
     }

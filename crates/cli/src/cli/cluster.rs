@@ -1,0 +1,61 @@
+//! The commands of a store of several nodes.
+
+use clap::{Args, Subcommand};
+use membership::EtcdUrl;
+use std::time::Duration;
+
+/// The commands for a store of several nodes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Creates a store of several nodes in etcd, before its nodes are started
+    Create(ClusterCreateArgs),
+    /// Prints the nodes, the state of their shards, and the sequencer
+    Status(ClusterStatusArgs),
+}
+
+/// `thorp cluster create`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterCreateArgs {
+    /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME, such as etcd://10.0.0.1:2379/main.
+    #[arg(value_name = "URL")]
+    pub(crate) url: EtcdUrl,
+    /// The names of the nodes, separated by commas. Each node is started with `thorp serve --cluster URL --node NAME`.
+    #[arg(long, value_name = "NODES", value_delimiter = ',', required = true)]
+    pub(crate) nodes: Vec<String>,
+    /// The number of shards, the parts of the store that nodes are masters of. It cannot be changed later.
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) shards: u16,
+    /// The number of neighboring pages that are in one shard. It cannot be changed later.
+    #[arg(long, value_name = "PAGES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) extent: u32,
+    /// How long a node serves without having reached etcd, in seconds: 2s to 60s. The other nodes wait this long before
+    /// they replace a sequencer that was killed.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    pub(crate) lease: Duration,
+}
+
+/// `thorp cluster status`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterStatusArgs {
+    /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME.
+    #[arg(value_name = "URL")]
+    pub(crate) url: EtcdUrl,
+}
+
+/// A length in whole seconds, such as `5s`.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let digits = text.strip_suffix('s').unwrap_or(text);
+    let seconds = digits.parse().ok().filter(|seconds| (2..=60).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| "expected whole seconds from 2s to 60s".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        assert_eq!(["2s", "60"].map(|text| seconds(text).unwrap().as_secs()), [2, 60]);
+        assert!(["", "s", "1s", "61s", "2.5s", "-2s", "5m"].into_iter().all(|text| seconds(text).is_err()));
+    }
+}

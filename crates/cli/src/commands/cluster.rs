@@ -1,0 +1,34 @@
+//! `thorp cluster`: creates a store of several nodes in etcd, and shows the state of its nodes.
+
+use crate::Result;
+use crate::cli::{ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
+use crate::output::Output;
+use membership::{Cluster, EtcdUrl, NewStore, Status};
+use serde_json::json;
+use std::time::Duration;
+
+/// How long each endpoint of etcd has for an answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) fn run(command: &ClusterCommand, output: &mut Output) -> Result {
+    match command {
+        ClusterCommand::Create(args) => create(args, output),
+        ClusterCommand::Status(ClusterStatusArgs { url }) => status(url, output),
+    }
+}
+
+fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {
+    let ClusterCreateArgs { url, nodes, shards, extent, lease } = args;
+    let new = NewStore { nodes: nodes.clone(), shards: *shards, extent: *extent, lease: *lease };
+    let store = Cluster::new(url, ANSWER_WITHIN)?.create(&new)?;
+    let first = &nodes[0];
+    let json = json!({"created": url.to_string(), "store": format!("{store:?}"), "nodes": nodes, "shards": shards});
+    let start = format!("thorp serve --cluster {url} --node {first} --dir DIR --listen ADDR");
+    let text = format!("created store {store:?}: start its nodes, such as\n  {start}");
+    output.line(&json, text)
+}
+
+fn status(url: &EtcdUrl, output: &mut Output) -> Result {
+    let status = Status::of(&Cluster::new(url, ANSWER_WITHIN)?.view()?);
+    output.line(&serde_json::to_value(&status)?, status.text())
+}

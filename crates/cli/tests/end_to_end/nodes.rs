@@ -1,0 +1,335 @@
+//! A store of three nodes over a real etcd: nodes are killed, stopped and continued; etcd is killed and restored.
+
+use crate::program::{Ran, program, ran, thorp, tool};
+use crate::raw::Raw;
+use fixtures::{Etcd, Folder, Process, Signal, lasting_address, until};
+use messages::{Fetch, Resume, ToClient, ToServer};
+use serde_json::Value;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use types::{ClientId, PageId, Vector};
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const SHARDS: u64 = 6;
+const LEASE: Duration = Duration::from_secs(3);
+
+/// A store of three nodes, and its etcd.
+struct Farm {
+    etcd: Etcd,
+    folder: Folder,
+    url: String,
+    addresses: [SocketAddr; 3],
+    nodes: [Option<Process>; 3],
+}
+
+impl Farm {
+    /// Without its nodes; none if no etcd is installed.
+    fn new() -> Option<Self> {
+        let (program, folder) = (tool("bin/etcd")?, Folder::new());
+        let etcd = Etcd::start(&program, &folder).unwrap();
+        let url = etcd.url("main");
+        let (shards, lease) = (SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
+        let words = ["cluster", "create", &url, "--nodes", "n1,n2,n3", "--shards", &shards, "--lease", &lease];
+        thorp(words).ok();
+        let addresses = NODES.map(|_| lasting_address().unwrap());
+        Some(Self { etcd, folder, url, addresses, nodes: [None, None, None] })
+    }
+
+    /// The same with all nodes, which serve all shards.
+    fn started() -> Option<Self> {
+        let mut farm = Self::new()?;
+        (0..3).for_each(|node| farm.start(node));
+        farm.wait_serving();
+        Some(farm)
+    }
+
+    fn dir(&self, node: usize) -> String {
+        self.folder.file(NODES[node])
+    }
+
+    fn command(&self, name: &str, dir: &str, listen: SocketAddr) -> std::process::Command {
+        let mut command = program().command();
+        command.args(["serve", "--cluster", &self.url, "--node", name, "--dir", dir, "--json"]);
+        command.args(["--listen", &listen.to_string()]);
+        command
+    }
+
+    /// Starts a node, and waits until it listens.
+    fn start(&mut self, node: usize) {
+        let command = self.command(NODES[node], &self.dir(node), self.addresses[node]);
+        let process = Process::spawn(command, NODES[node]).unwrap();
+        process.hear_until(|line| line["node"] == NODES[node]).unwrap();
+        self.nodes[node] = Some(process);
+    }
+
+    /// Runs a node that is refused, to its end.
+    fn refused(&self, name: &str, dir: &str) -> String {
+        let mut command = self.command(name, dir, "127.0.0.1:0".parse().unwrap());
+        let Ran { code, stderr, .. } = ran(command.stdin(Stdio::null()).output().unwrap());
+        assert_eq!(code, Some(1), "{stderr}");
+        serde_json::from_str::<Value>(&stderr).unwrap()["error"].as_str().unwrap().to_owned()
+    }
+
+    fn node(&mut self, node: usize) -> &mut Process {
+        self.nodes[node].as_mut().unwrap()
+    }
+
+    fn kill(&mut self, node: usize) {
+        self.nodes[node].take().unwrap().kill().unwrap();
+    }
+
+    /// Stops a node by SIGTERM. Returns its last words.
+    fn stop(&mut self, node: usize) -> String {
+        let ended = self.nodes[node].take().unwrap().end_by(Signal::TERM).unwrap();
+        assert!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
+        ended.stdout
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&thorp(["cluster", "status", "--json", &self.url]).ok()).unwrap()
+    }
+
+    /// Waits until the state of all nodes is so.
+    #[track_caller]
+    fn wait(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
+        until(what, || is_so(&self.status()));
+    }
+
+    #[track_caller]
+    fn wait_serving(&self) {
+        self.wait("all shards are served", |status| serving(status, None) == SHARDS && status["sequencer"].is_string());
+    }
+
+    /// A client's session with a node.
+    fn session(&self, node: usize, client: u64) -> Raw {
+        let mut raw = Raw::greet(self.addresses[node], ClientId(client), 1);
+        raw.send(&ToServer::Resume(Resume {
+            horizon: Vector::new(),
+            pages: vec![],
+            grants: vec![],
+            last: true,
+            missed: 0,
+        }));
+        while !matches!(raw.next().expect("it is welcome"), ToClient::Resumed(_)) {}
+        raw
+    }
+}
+
+/// Shards that are served, by all nodes or by one.
+fn serving(status: &Value, node: Option<&str>) -> u64 {
+    let shards = status["placement"].as_array().unwrap().iter();
+    let is_its = |shard: &&Value| node.is_none_or(|node| shard["node"] == node) && shard["state"] == "serving";
+    shards.filter(is_its).count() as u64
+}
+
+fn state(status: &Value, node: usize) -> String {
+    status["nodes"][node]["state"].as_str().unwrap().to_owned()
+}
+
+/// A request, on a session that may have ended.
+fn ask(raw: &mut Raw) {
+    raw.send(&ToServer::Fetch(Fetch {
+        pages: vec![PageId::new(0, 0)],
+        at_least: Vector::new(),
+        number: 1,
+        follow: None,
+    }));
+}
+
+/// Says that a session has ended by name, and that nothing was said before.
+#[track_caller]
+fn assert_cut_off(raw: &mut Raw) {
+    match raw.next() {
+        Some(ToClient::Goodbye(goodbye)) => {
+            assert_eq!(goodbye.reason.name(), "cut_off", "{}", goodbye.text);
+            assert!(goodbye.text.contains("the lease of this node"), "{}", goodbye.text);
+        }
+        other => panic!("expected a goodbye, got {other:?}"),
+    }
+}
+
+#[test]
+fn three_nodes_serve_every_shard_and_one_that_was_killed_opens_again() {
+    let Some(mut farm) = Farm::new() else { return };
+    let status = farm.status();
+    assert_eq!((state(&status, 0), &status["epoch"]), ("new".into(), &0.into()));
+    let exists = thorp(["cluster", "create", &farm.url, "--nodes", "a"]).error();
+    assert!(exists.contains("the store 'main' exists"), "{exists}");
+    // A shard opens when the logs of all nodes have told.
+    farm.start(2);
+    farm.wait("it waits", |status| status["nodes"][2]["waits_for"] == serde_json::json!(["n1", "n2"]));
+    assert_eq!(serving(&farm.status(), None), 0);
+    farm.start(0);
+    farm.start(1);
+    farm.wait_serving();
+    let before = farm.status();
+    assert_eq!((&before["sequencer"], &before["epoch"]), (&"n3".into(), &1.into()), "{before}");
+    let mut session = farm.session(1, 7);
+    ask(&mut session);
+
+    farm.kill(1);
+    let text = thorp(["cluster", "status", &farm.url]).ok();
+    assert!(text.contains("sequencer n3, epoch 1") && text.contains("n2: "), "{text}");
+    // The name is in use until the lease of the process that was killed ends.
+    farm.start(1);
+    farm.wait_serving();
+    let after = farm.status();
+    let opening = |status: &Value, shard: usize| status["placement"][shard]["opening"].as_u64().unwrap();
+    assert_eq!((opening(&after, 1), opening(&after, 0)), (opening(&before, 1) + 1, opening(&before, 0)), "{after}");
+}
+
+#[test]
+fn a_node_that_was_stopped_opens_without_the_others() {
+    let Some(mut farm) = Farm::started() else { return };
+    farm.kill(0);
+    farm.kill(2);
+    let said = farm.stop(1);
+    assert!(said.contains("\"closed\""), "{said}");
+    let status = farm.status();
+    assert_eq!(status["nodes"][1]["shards"], serde_json::json!({"closed": 2}), "{status}");
+    assert_eq!(state(&status, 1), "away", "it has left at once");
+    farm.start(1);
+    farm.wait("it serves alone", |status| serving(status, Some("n2")) == 2);
+    // The others were not stopped in order, so they wait for each other.
+    farm.start(0);
+    farm.wait("one waits", |status| status["nodes"][0]["waits_for"] == serde_json::json!(["n3"]));
+    let text = thorp(["cluster", "status", &farm.url]).ok();
+    assert!(text.contains("waits for the logs of n3"), "{text}");
+    farm.start(2);
+    farm.wait_serving();
+}
+
+#[test]
+fn without_etcd_nodes_serve_while_their_leases_last_and_resume_by_themselves() {
+    let Some(mut farm) = Farm::started() else { return };
+    let mut sessions = [0, 1, 2].map(|node| farm.session(node, 7));
+    // A restart of etcd that is shorter than a lease ends nothing.
+    farm.etcd.start_again().unwrap();
+    for session in &mut sessions {
+        ask(session);
+        assert!(matches!(session.next(), Some(ToClient::Page(_))));
+    }
+    farm.etcd.process.kill().unwrap();
+    for (node, session) in sessions.iter_mut().enumerate() {
+        assert_cut_off(session);
+        let over = farm.node(node).hear_until(|line| line["lease_over"].is_string()).unwrap();
+        assert!(over["lease_over"].as_str().unwrap().contains("check it with 'curl http://"), "{over}");
+    }
+    let away = thorp(["cluster", "status", &farm.url]).error();
+    assert!(away.contains("cannot be reached"), "{away}");
+    farm.etcd.start_again().unwrap();
+    for node in 0..3 {
+        farm.node(node).hear_until(|line| line["node"] == NODES[node]).unwrap();
+    }
+    farm.wait_serving();
+    farm.session(1, 8);
+}
+
+#[test]
+fn a_node_that_was_stopped_beyond_its_lease_answers_nothing_until_it_has_begun_again() {
+    let Some(mut farm) = Farm::started() else { return };
+    let mut session = farm.session(1, 7);
+    farm.node(1).signal(Signal::STOP).unwrap();
+    farm.wait("its lease is over", |status| state(status, 1) == "away");
+    ask(&mut session);
+    farm.node(1).signal(Signal::CONT).unwrap();
+    assert_cut_off(&mut session);
+    farm.node(1).hear_until(|line| line["lease_over"].is_string()).unwrap();
+    farm.node(1).hear_until(|line| line["node"] == "n2").unwrap();
+    farm.wait_serving();
+    let mut session = farm.session(1, 8);
+    ask(&mut session);
+    assert!(matches!(session.next(), Some(ToClient::Page(_))));
+}
+
+#[test]
+fn another_node_takes_the_next_epoch_when_the_sequencers_is_killed() {
+    let Some(mut farm) = Farm::started() else { return };
+    let before = farm.status();
+    let sequencer = NODES.iter().position(|node| before["sequencer"] == *node).unwrap();
+    farm.kill(sequencer);
+    let killed = Instant::now();
+    let next = before["epoch"].as_u64().unwrap() + 1;
+    farm.wait("another is elected", |status| status["epoch"] == next && status["sequencer"].is_string());
+    assert!(killed.elapsed() < LEASE + Duration::from_secs(1), "after {:?}", killed.elapsed());
+    assert_ne!(farm.status()["sequencer"], NODES[sequencer]);
+    // A sequencer's node that is stopped leaves at once.
+    let after = farm.status();
+    let second = NODES.iter().position(|node| after["sequencer"] == *node).unwrap();
+    farm.stop(second);
+    let stopped = Instant::now();
+    farm.wait("the last is elected", |status| status["epoch"] == next + 1 && status["sequencer"].is_string());
+    assert!(stopped.elapsed() < Duration::from_secs(1), "after {:?}", stopped.elapsed());
+}
+
+fn copy(from: &str, to: &str) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), Path::new(to).join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn processes_and_directories_that_are_not_the_nodes_are_refused() {
+    let Some(mut farm) = Farm::new() else { return };
+    let unknown = farm.refused("n9", &farm.dir(0));
+    assert!(unknown.contains("the store has no node 'n9': expected one of n1, n2, n3"), "{unknown}");
+    farm.start(0);
+    farm.start(1);
+    let in_use = farm.refused("n1", &farm.dir(0));
+    assert!(in_use.contains("is in use by process"), "{in_use}");
+    let others = farm.refused("n3", &farm.dir(1));
+    assert!(others.contains("is the directory of node 'n2'"), "{others}");
+    let empty = farm.refused("n1", &farm.folder.file("empty"));
+    assert!(empty.contains("is not the directory of node 'n1', which has another"), "{empty}");
+    thorp(["put", "--dir", &farm.folder.file("alone"), "a", "1"]).ok();
+    let alone = farm.refused("n3", &farm.folder.file("alone"));
+    assert!(alone.contains("belongs to store"), "{alone}");
+    // A copy of the directory of a node that runs, and later of one that has run since.
+    let copied = farm.folder.file("copy");
+    copy(&farm.dir(0), &copied);
+    let live = farm.refused("n1", &copied);
+    assert!(live.contains("another process runs as node 'n1' at"), "{live}");
+    farm.kill(0);
+    farm.start(0);
+    let old = farm.refused("n1", &copied);
+    assert!(old.contains("is an old copy of the directory of node 'n1': it knows 1 starts"), "{old}");
+    let own = farm.url.clone();
+    farm.url = farm.etcd.url("other");
+    let other = farm.refused("n1", &farm.dir(2));
+    assert!(other.contains("there is no store 'other' in this etcd"), "{other}");
+    farm.url = format!("etcd://{}/main", farm.addresses[0]);
+    let not_etcd = farm.refused("n3", &farm.dir(2));
+    assert!(not_etcd.contains("check"), "{not_etcd}");
+    farm.url = own;
+    farm.kill(1);
+    let single = thorp(["put", "--dir", &farm.dir(1), "a", "1"]).error();
+    assert!(single.contains("is the directory of a node of a store of several"), "{single}");
+    // Options that a node does not have yet are refused, not ignored.
+    let (url, dir) = (farm.url.clone(), farm.dir(2));
+    let words = ["serve", "--cluster", &url, "--node", "n3", "--dir", &dir, "--leased", "0"];
+    assert!(thorp(words).usage().contains("--leased is not for a node"));
+    assert_eq!(thorp(["serve", "--dir", &dir, "--node", "n3"]).code, Some(2));
+}
+
+#[test]
+fn an_etcd_that_was_restored_to_an_older_state_is_refused() {
+    let Some(mut farm) = Farm::new() else { return };
+    let saved = farm.folder.file("saved");
+    farm.etcd.save(Path::new(&saved)).unwrap();
+    (0..3).for_each(|node| farm.start(node));
+    farm.wait_serving();
+    farm.etcd.restore(Path::new(&saved)).unwrap();
+    for node in 0..3 {
+        let ended = farm.nodes[node].take().unwrap().ended().unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.stderr.contains("etcd was restored to an older state: /thorp/main/"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("etcdctl put"), "{}", ended.stderr);
+    }
+    let again = farm.refused("n1", &farm.dir(0));
+    assert!(again.contains("etcd was restored to an older state"), "{again}");
+}

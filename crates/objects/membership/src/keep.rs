@@ -1,0 +1,216 @@
+//! A run of a node: keeps its lease, follows the other nodes, opens its shards, stands for election, and leaves.
+//!
+//! ```text
+//!   each tick:  keep-alive --> the store's lease, counted from when it was sent
+//!               view, if etcd has changed --> what the store learns --> the next transaction --> view ...
+//!               what the store opens and whom it waits for --> nodes/NODE
+//! ```
+//! While etcd is away everything continues until the lease is over. Then the store is silent, and the process starts it
+//! again from its directory when etcd is back.
+
+use crate::MembershipError;
+use crate::binding::Binding;
+use crate::cluster::Cluster;
+use crate::follow::Follower;
+use crate::plan::{Own, SHARDS_PER_TRANSACTION, Transaction};
+use crate::records::NodeRecord;
+use crate::view::View;
+use database::LocalStore;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
+use store::Store;
+use types::{NodeId, Shard, Time, Version, lease};
+
+/// How often etcd is asked, at least, and the tenth of a lease at the most.
+const TICK_MAX: Duration = Duration::from_millis(250);
+
+/// Transactions of one tick. The lease is kept between ticks.
+const TRANSACTIONS_PER_TICK: usize = 8;
+
+/// How a run has ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The process wants to stop.
+    Stopped,
+    /// The lease is over, for this reason. The process starts the store again from its directory.
+    LeaseOver(String),
+    /// The node cannot be a member any longer.
+    Refused(MembershipError),
+}
+
+/// A node of the store, under one lease.
+#[derive(Debug)]
+pub struct Run<'a> {
+    cluster: &'a Cluster,
+    own: Own,
+    follower: Follower,
+    /// The file of the directory.
+    binding: (Binding, PathBuf),
+    view: View,
+    until: Time,
+    /// Why etcd does not answer, if it does not.
+    trouble: Mutex<Option<String>>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        own: Own,
+        follower: Follower,
+        binding: (Binding, PathBuf),
+        view: View,
+        until: Time,
+    ) -> Self {
+        Self { cluster, own, follower, binding, view, until, trouble: Mutex::new(None) }
+    }
+
+    /// Gives the store its lease, and as many of its shards as one tick opens. Call it before the store listens.
+    pub fn begin(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        let until = self.until;
+        store.tell(|store, now| store.extend_lease(now, until));
+        self.tick(store).inspect_err(|_| store.tell(Store::end_lease))
+    }
+
+    /// Keeps the node a member until it is stopped or its lease is over. Then the store is silent. `on_trouble` learns
+    /// why etcd does not answer, and `None` when it answers again.
+    pub fn keep(&mut self, store: &LocalStore, stop: &AtomicBool, on_trouble: impl Fn(Option<&str>)) -> Ended {
+        let tick = (self.view.lease() / 10).min(TICK_MAX);
+        let mut told = None;
+        while !stop.load(Relaxed) {
+            if let Err(ended) = self.tick(store) {
+                store.tell(Store::end_lease);
+                return ended;
+            }
+            let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if trouble != told {
+                on_trouble(trouble.as_deref());
+                told = trouble;
+            }
+            if self.is_settled() {
+                sleep(tick);
+            }
+        }
+        Ended::Stopped
+    }
+
+    fn is_settled(&self) -> bool {
+        self.own.next(&self.view).is_none() || self.has_trouble()
+    }
+
+    fn has_trouble(&self) -> bool {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn tick(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        let followed = self.keep_alive(store).and_then(|()| self.follow(store));
+        let trouble = match followed {
+            Ok(()) => None,
+            Err(Ended::Refused(MembershipError::Etcd(error))) => Some(error.to_string()),
+            Err(Ended::Refused(error @ MembershipError::Value { .. })) => Some(error.to_string()),
+            Err(ended) => return Err(ended),
+        };
+        if store.now() >= self.until {
+            let stopped = || "the process was stopped for longer than its lease".to_owned();
+            return Err(Ended::LeaseOver(trouble.unwrap_or_else(stopped)));
+        }
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        Ok(())
+    }
+
+    /// Extends the lease, unless it is over.
+    fn keep_alive(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        let sent = store.now();
+        let length = self.cluster.etcd.keep_alive(self.own.lease).map_err(refused)?;
+        let length = length.ok_or_else(|| Ended::LeaseOver("etcd has ended the lease of the node".into()))?;
+        if store.now() < self.until {
+            self.until = sent + lease::shorter(length);
+            let until = self.until;
+            store.tell(|store, now| store.extend_lease(now, until));
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        let revision = self.cluster.etcd.revision(self.own.keys.prefix()).map_err(refused)?;
+        if revision != self.view.revision {
+            self.view = self.cluster.view().map_err(Ended::Refused)?;
+        }
+        for _ in 0..TRANSACTIONS_PER_TICK {
+            self.learn(store)?;
+            let Some(transaction) = self.own.next(&self.view) else { break };
+            self.commit(&transaction)?;
+        }
+        self.report(store)
+    }
+
+    /// Has the store learn what is new. The directory remembers an epoch before the store works in it.
+    fn learn(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        if !self.view.is_up(&self.own.node, self.own.run) {
+            return Err(Ended::LeaseOver("etcd has ended the lease of the node".into()));
+        }
+        let changes = self.follower.learn(&self.view).map_err(Ended::Refused)?;
+        let (binding, dir) = &mut self.binding;
+        let seen = binding.seen(self.view.epoch());
+        if seen != *binding {
+            seen.write(dir).map_err(|error| Ended::Refused(error.into()))?;
+            *binding = seen;
+        }
+        if !changes.is_empty() {
+            store.tell(|store, now| changes.into_iter().for_each(|change| change.tell(store, now)));
+        }
+        Ok(())
+    }
+
+    /// Tells the others what the node opens, and whom it waits for.
+    fn report(&mut self, store: &LocalStore) -> Result<(), Ended> {
+        let Some(last) = self.view.nodes.get(&self.own.node) else { return Ok(()) };
+        let (opening, waits_for) = store.look(|store| {
+            let opening = self.view.shards_of(&self.own.node).filter(|&shard| !store.serves(shard));
+            let waits_for: BTreeSet<NodeId> = store.opening().flat_map(|(_, _, nodes)| nodes).collect();
+            (opening.map(|Shard(shard)| shard).collect::<Vec<_>>(), waits_for)
+        });
+        let is_awaited = |node: &&String| self.view.number(node).is_some_and(|number| waits_for.contains(&number));
+        let waits_for = self.view.members.keys().filter(is_awaited).cloned().collect();
+        let record = NodeRecord { opening, waits_for, ..last.value.clone() };
+        if record == last.value {
+            return Ok(());
+        }
+        self.commit(&self.own.report(&self.view, &record))
+    }
+
+    /// Carries out a transaction. Whether it was, the next view shows.
+    fn commit(&mut self, transaction: &Transaction) -> Result<(), Ended> {
+        let Transaction { compares, operations } = transaction;
+        self.cluster.etcd.commit(compares, operations).map_err(refused)?;
+        self.view = self.cluster.view().map_err(Ended::Refused)?;
+        Ok(())
+    }
+
+    /// Leaves in order. Shards that are closed open again without a question, and the other nodes learn at once that
+    /// the node is gone.
+    pub fn leave(self, closed: &[(Shard, Version)]) -> Result<(), MembershipError> {
+        for part in closed.chunks(SHARDS_PER_TRANSACTION) {
+            let Transaction { compares, operations } = self.own.leave(&self.cluster.view()?, part);
+            self.cluster.etcd.commit(&compares, &operations)?;
+        }
+        self.cluster.etcd.revoke(self.own.lease)?;
+        Ok(())
+    }
+
+    /// Gives up the name, once etcd answers: the lease is over for this node, and etcd may count it longer.
+    pub fn give_up(&self) -> Result<(), MembershipError> {
+        match self.cluster.etcd.revoke(self.own.lease) {
+            // It is gone already.
+            Err(etcd::EtcdError::Refused { why, .. }) if why.contains("lease not found") => Ok(()),
+            revoked => Ok(revoked?),
+        }
+    }
+}
+
+fn refused(error: etcd::EtcdError) -> Ended {
+    Ended::Refused(error.into())
+}

@@ -1,0 +1,168 @@
+//! The transactions of a node, each decided from one view and compared with it.
+//!
+//! ```text
+//!   open    openings/S + 1, this run     if placement/S, openings/S and nodes/NODE are as seen; takes out `closed`
+//!   elect   sequencer, epoch + 1         if there is no sequencer, and epoch and nodes/NODE are as seen
+//!   leave   placement/S with `closed`    if openings/S is this run's
+//! ```
+
+use crate::keys::{Key, Keys};
+use crate::records::{Drawn, NodeRecord, OpeningRecord, PlacementRecord, SequencerRecord, text};
+use crate::view::{View, as_seen};
+use etcd::{Compare, LeaseId, Operation};
+use types::{Shard, Version};
+
+/// Shards in one transaction: etcd takes 128 conditions and 128 changes.
+pub(crate) const SHARDS_PER_TRANSACTION: usize = 48;
+
+/// Conditions and changes, all at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    pub(crate) compares: Vec<Compare>,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// A node in its run.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    pub(crate) keys: Keys,
+    pub(crate) node: String,
+    pub(crate) run: Drawn,
+    pub(crate) lease: LeaseId,
+}
+
+impl Own {
+    /// The next transaction of a node that is up; none if there is nothing to do.
+    pub(crate) fn next(&self, view: &View) -> Option<Transaction> {
+        self.open(view).or_else(|| self.elect(view))
+    }
+
+    /// Takes the next opening of shards that are not this run's.
+    fn open(&self, view: &View) -> Option<Transaction> {
+        let is_own = |shard: &Shard| view.openings.get(shard).is_some_and(|opening| opening.value.run == self.run);
+        let mut shards = view.shards_of(&self.node).filter(|shard| !is_own(shard)).peekable();
+        shards.peek()?;
+        let mut transaction = Transaction { compares: vec![self.is_up(view)], operations: Vec::new() };
+        for shard in shards.take(SHARDS_PER_TRANSACTION) {
+            let (placement, opening) = (view.placement.get(&shard), view.openings.get(&shard));
+            let closed = placement.and_then(|placement| placement.value.closed);
+            let (placement_key, opening_key) = (self.keys.of(Key::Placement(shard)), self.keys.of(Key::Opening(shard)));
+            let next = opening.map_or(0, |opening| opening.value.opening) + 1;
+            let record = OpeningRecord { opening: next, run: self.run, closed };
+            transaction.operations.push(Operation::Put(opening_key.clone(), text(&record), None));
+            if closed.is_some() {
+                let record = PlacementRecord { node: self.node.clone(), closed: None };
+                transaction.operations.push(Operation::Put(placement_key.clone(), text(&record), None));
+            }
+            transaction.compares.extend([as_seen(placement_key, placement), as_seen(opening_key, opening)]);
+        }
+        Some(transaction)
+    }
+
+    /// Takes the next epoch if there is no sequencer.
+    fn elect(&self, view: &View) -> Option<Transaction> {
+        if view.sequencer.is_some() {
+            return None;
+        }
+        let (sequencer, epoch) = (self.keys.of(Key::Sequencer), self.keys.of(Key::Epoch));
+        let record = SequencerRecord { node: self.node.clone(), run: self.run, epoch: view.epoch() + 1 };
+        let is_seen = as_seen(epoch.clone(), view.epoch.as_ref());
+        Some(Transaction {
+            compares: vec![self.is_up(view), Compare::Absent(sequencer.clone()), is_seen],
+            operations: vec![
+                Operation::Put(sequencer, text(&record), Some(self.lease)),
+                Operation::Put(epoch, record.epoch.to_string(), None),
+            ],
+        })
+    }
+
+    /// Changes what the others know of this node.
+    pub(crate) fn report(&self, view: &View, record: &NodeRecord) -> Transaction {
+        let put = Operation::Put(self.keys.of(Key::Node(&self.node)), text(record), Some(self.lease));
+        Transaction { compares: vec![self.is_up(view)], operations: vec![put] }
+    }
+
+    /// Records shards that were closed in order at these counts.
+    pub(crate) fn leave(&self, view: &View, closed: &[(Shard, Version)]) -> Transaction {
+        let mut transaction = Transaction::default();
+        for &(shard, Version(count)) in closed {
+            let opening = view.openings.get(&shard).filter(|opening| opening.value.run == self.run);
+            let placement = view.placement.get(&shard).filter(|placement| placement.value.node == self.node);
+            let (Some(opening), Some(placement)) = (opening, placement) else { continue };
+            let key = self.keys.of(Key::Placement(shard));
+            let record = PlacementRecord { closed: Some(count), ..placement.value.clone() };
+            let opening = as_seen(self.keys.of(Key::Opening(shard)), Some(opening));
+            transaction.compares.extend([opening, as_seen(key.clone(), Some(placement))]);
+            transaction.operations.push(Operation::Put(key, text(&record), None));
+        }
+        transaction
+    }
+
+    /// The node is up as it was seen.
+    fn is_up(&self, view: &View) -> Compare {
+        as_seen(self.keys.of(Key::Node(&self.node)), view.nodes.get(&self.node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::{entry, keys, view};
+    use etcd::Entry;
+
+    fn own() -> Own {
+        Own { keys: keys(), node: "n2".into(), run: Drawn(0xA), lease: LeaseId(1) }
+    }
+
+    fn up() -> Entry {
+        entry(Key::Node("n2"), r#"{"address":"a:2","run":"000000000000000a","opening":[],"waits_for":[]}"#)
+    }
+
+    #[test]
+    fn a_node_takes_the_next_openings_and_then_the_next_epoch() {
+        let shard_1 = entry(Key::Opening(Shard(1)), r#"{"opening":4,"run":"0000000000000009"}"#);
+        let closed = entry(Key::Placement(Shard(1)), r#"{"node":"n2","closed":77}"#);
+        let first = own().next(&view(&[up(), shard_1, closed])).unwrap();
+        let [Operation::Put(key, value, None), Operation::Put(at, open, None), Operation::Put(other, one, None)] =
+            &first.operations[..]
+        else {
+            panic!("{first:?}")
+        };
+        assert_eq!(
+            (&**key, &**value),
+            ("/thorp/main/openings/1", r#"{"opening":5,"run":"000000000000000a","closed":77}"#)
+        );
+        assert_eq!((&**at, &**open), ("/thorp/main/placement/1", r#"{"node":"n2"}"#));
+        assert_eq!((&**other, &**one), ("/thorp/main/openings/4", r#"{"opening":1,"run":"000000000000000a"}"#));
+        assert_eq!(first.compares.len(), 5);
+        assert!(first.compares.contains(&Compare::Absent("/thorp/main/openings/4".into())));
+
+        let taken = |shard| entry(Key::Opening(Shard(shard)), r#"{"opening":5,"run":"000000000000000a"}"#);
+        let next = own().next(&view(&[up(), taken(1), taken(4), entry(Key::Epoch, "6")])).unwrap();
+        let [Operation::Put(_, value, Some(LeaseId(1))), Operation::Put(_, epoch, None)] = &next.operations[..] else {
+            panic!("{next:?}")
+        };
+        assert_eq!((&**value, &**epoch), (r#"{"node":"n2","run":"000000000000000a","epoch":7}"#, "7"));
+        let sequencer = entry(Key::Sequencer, r#"{"node":"n1","run":"0000000000000001","epoch":7}"#);
+        assert_eq!(own().next(&view(&[up(), taken(1), taken(4), sequencer])), None);
+    }
+
+    #[test]
+    fn a_store_of_many_shards_opens_in_several_transactions() {
+        let config = r#"{"store":"00000000000000c1","shards":1024,"extent":1,"lease_s":5,"is_complete":true}"#;
+        let mut entries = vec![up(), entry(Key::Config, config)];
+        entries.extend((0..1024).map(|shard| entry(Key::Placement(Shard(shard)), r#"{"node":"n2","closed":1}"#)));
+        let first = own().next(&view(&entries)).unwrap();
+        assert!(first.compares.len() <= 128 && first.operations.len() <= 128, "{}", first.compares.len());
+    }
+
+    #[test]
+    fn only_the_run_that_has_a_shard_says_that_it_is_closed() {
+        let opening = |run: &str| entry(Key::Opening(Shard(1)), &format!(r#"{{"opening":4,"run":"{run}"}}"#));
+        let closed = [(Shard(1), Version(9)), (Shard(0), Version(9))];
+        let left = own().leave(&view(&[opening("000000000000000a")]), &closed);
+        let [Operation::Put(key, value, None)] = &left.operations[..] else { panic!("{left:?}") };
+        assert_eq!((&**key, &**value), ("/thorp/main/placement/1", r#"{"node":"n2","closed":9}"#));
+        assert_eq!(own().leave(&view(&[opening("000000000000000b")]), &closed), Transaction::default());
+    }
+}
