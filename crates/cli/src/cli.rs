@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-pub(crate) use cluster::{ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
+pub(crate) use cluster::{CLUSTER_HELP, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
 #[cfg(feature = "fuse")]
 pub(crate) use files::{MOUNT_HELP, MountArgs};
 pub(crate) use files::{
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
     Serve(ServeArgs),
     /// Creates a store of several nodes, and shows their state.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = CLUSTER_HELP)]
     Cluster(ClusterCommand),
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or
     /// Ctrl-C.

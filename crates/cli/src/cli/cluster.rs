@@ -4,6 +4,17 @@ use clap::{Args, Subcommand};
 use membership::EtcdUrl;
 use std::time::Duration;
 
+/// Help by example.
+pub(crate) const CLUSTER_HELP: &str = "\
+Example, with etcd on this machine:
+  thorp cluster create etcd://127.0.0.1:2379/main --nodes n1,n2,n3
+  thorp serve --cluster etcd://127.0.0.1:2379/main --node n1 --dir n1 --listen 127.0.0.1:7411
+  thorp serve --cluster etcd://127.0.0.1:2379/main --node n2 --dir n2 --listen 127.0.0.1:7412
+  thorp serve --cluster etcd://127.0.0.1:2379/main --node n3 --dir n3 --listen 127.0.0.1:7413
+  thorp cluster status etcd://127.0.0.1:2379/main
+
+The nodes serve once all of them have been started. Clients that use several nodes come later.";
+
 /// The commands for a store of several nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {

@@ -3,14 +3,15 @@
 use crate::program::{Ran, program, ran, thorp, tool};
 use crate::raw::Raw;
 use fixtures::{Etcd, Folder, Process, Signal, lasting_address, until};
-use messages::{Fetch, Resume, ToClient, ToServer};
+use messages::{CommitRequest, Fetch, Grant, Outcome, PageReads, Resume, ToClient, ToServer};
 use serde_json::Value;
 use std::fs;
 use std::net::SocketAddr;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use types::{ClientId, PageId, Vector};
+use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, Sharding, SlotChange, TxnId, Vector, Version};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const SHARDS: u64 = 6;
@@ -32,7 +33,8 @@ impl Farm {
         let etcd = Etcd::start(&program, &folder).unwrap();
         let url = etcd.url("main");
         let (shards, lease) = (SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
-        let words = ["cluster", "create", &url, "--nodes", "n1,n2,n3", "--shards", &shards, "--lease", &lease];
+        let words =
+            ["cluster", "create", &url, "--nodes", "n1,n2,n3", "--shards", &shards, "--extent", "1", "--lease", &lease];
         thorp(words).ok();
         let addresses = NODES.map(|_| lasting_address().unwrap());
         Some(Self { etcd, folder, url, addresses, nodes: [None, None, None] })
@@ -202,6 +204,91 @@ fn a_node_that_was_stopped_opens_without_the_others() {
     farm.wait_serving();
 }
 
+/// The first page of a node's first shard.
+fn page_at(node: usize) -> PageId {
+    let sharding = Sharding::new(NonZeroU16::new(SHARDS as u16).unwrap(), NonZeroU32::MIN);
+    let mut pages = (0..).map(|number| PageId::new(0, number));
+    pages.find(|page| usize::from(sharding.of(*page).0) == node).unwrap()
+}
+
+/// Makes pages at a node.
+fn make_pages(raw: &mut Raw) {
+    raw.send(&ToServer::Grant(Grant { space: 0, count: 64 }));
+    while !matches!(raw.next().unwrap(), ToClient::Granted(_)) {}
+}
+
+/// The version and the value of a page, at its node.
+fn read(farm: &Farm, node: usize) -> (Version, Vec<u8>) {
+    let mut raw = farm.session(node, 100 + node as u64);
+    raw.send(&ToServer::Fetch(Fetch { pages: vec![page_at(node)], at_least: Vector::new(), number: 1, follow: None }));
+    loop {
+        if let ToClient::Page(page) = raw.next().unwrap() {
+            let value = ObjectPage::parse(page.image).unwrap().get(0).map(<[u8]>::to_vec);
+            return (page.version, value.unwrap_or_default());
+        }
+    }
+}
+
+/// Writes a value to a page of each node in one transaction, by way of one of them. Returns whether it was committed.
+fn write(farm: &Farm, by: usize, number: u64, value: &'static str) -> bool {
+    let mut raw = farm.session(by, number);
+    let txn = TxnId { client: ClientId(number), number: 1 };
+    let mut known: Vec<_> = (0..3).map(|node| (page_at(node), read(farm, node).0)).collect();
+    known.sort_unstable();
+    let reads = |&(page, evidence): &(PageId, Version)| PageReads {
+        page,
+        slots: [0].into_iter().collect(),
+        evidence,
+        exceptions: Vec::new(),
+    };
+    let writes = |&(page, _): &(PageId, Version)| Delta {
+        page,
+        changes: vec![SlotChange { slot: 0, value: Some(value.into()) }],
+    };
+    raw.send(&ToServer::Commit(CommitRequest {
+        txn,
+        incarnation: Incarnation(u64::MAX),
+        answered: 1,
+        reads: known.iter().map(reads).collect(),
+        writes: known.iter().map(writes).collect(),
+    }));
+    loop {
+        if let ToClient::CommitReply(reply) = raw.next().unwrap() {
+            return matches!(reply.outcome, Outcome::Committed { .. });
+        }
+    }
+}
+
+#[test]
+fn what_was_committed_on_all_nodes_outlasts_stops_and_kills() {
+    let Some(mut farm) = Farm::started() else { return };
+    (0..3).for_each(|node| make_pages(&mut farm.session(node, 1)));
+    let mut number = 10;
+    until("the nodes commit together", || {
+        number += 1;
+        write(&farm, 0, number, "first")
+    });
+    let values = |farm: &Farm| (0..3).map(|node| read(farm, node).1).collect::<Vec<_>>();
+    assert_eq!(values(&farm), [b"first"; 3]);
+    farm.stop(1);
+    farm.kill(0);
+    farm.kill(2);
+    farm.start(1);
+    farm.wait("it serves alone", |status| serving(status, Some("n2")) == 2);
+    let alone = read(&farm, 1);
+    assert_eq!((alone.1, alone.0 > Version::ZERO), (b"first".to_vec(), true));
+    farm.start(0);
+    farm.start(2);
+    farm.wait_serving();
+    assert_eq!(values(&farm), [b"first"; 3]);
+    let mut number = 20;
+    until("they commit in the next epoch", || {
+        number += 1;
+        write(&farm, 2, number, "second")
+    });
+    assert_eq!(values(&farm), [b"second"; 3]);
+}
+
 #[test]
 fn without_etcd_nodes_serve_while_their_leases_last_and_resume_by_themselves() {
     let Some(mut farm) = Farm::started() else { return };
@@ -221,11 +308,17 @@ fn without_etcd_nodes_serve_while_their_leases_last_and_resume_by_themselves() {
     let away = thorp(["cluster", "status", &farm.url]).error();
     assert!(away.contains("cannot be reached"), "{away}");
     farm.etcd.start_again().unwrap();
-    for node in 0..3 {
-        farm.node(node).hear_until(|line| line["node"] == NODES[node]).unwrap();
+    for (node, name) in NODES.iter().enumerate() {
+        farm.node(node).hear_until(|line| line["node"] == *name).unwrap();
     }
     farm.wait_serving();
     farm.session(1, 8);
+    // A node without a lease cannot record that it was closed.
+    farm.etcd.process.kill().unwrap();
+    farm.node(0).hear_until(|line| line["lease_over"].is_string()).unwrap();
+    let ended = farm.nodes[0].take().unwrap().end_by(Signal::TERM).unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("stopped without a lease"), "{}", ended.stderr);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use crate::MembershipError;
 use crate::keys::{Key, Keys};
 use crate::records::{ConfigRecord, Drawn, MemberRecord, PlacementRecord, text};
-use crate::view::{Kept, View, as_seen, is_name};
+use crate::view::{Kept, LEASE_S, View, as_seen, is_name};
 use etcd::{Compare, Etcd, EtcdUrl, Operation};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,9 +18,6 @@ use vfs::random;
 
 /// Keys that are written in one transaction of a creation.
 const KEYS_PER_TRANSACTION: usize = 100;
-
-/// The lengths of a node's lease, in seconds: etcd has none that are shorter.
-const LEASE_S: std::ops::RangeInclusive<u64> = 2..=60;
 
 /// A store in etcd.
 #[derive(Debug)]

@@ -38,9 +38,9 @@ pub enum MembershipError {
     OthersDirectory {
         /// The directory.
         dir: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         found: String,
-        /// Whose it should be.
+        /// The owner that was expected.
         expected: String,
     },
     /// The node has another directory than this one.

@@ -9,9 +9,18 @@ use etcd::{Compare, Snapshot};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU32};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use types::limits::{NODES_MAX, SHARDS_MAX};
 use types::{ClusterId, NodeId, Shard, Sharding};
+
+/// The lengths of a node's lease, in seconds: etcd has none that are shorter.
+pub(crate) const LEASE_S: RangeInclusive<u64> = 2..=60;
+
+/// The highest epoch that has a next one in 20 bits (`Version`), and bounds of the same kind that no store comes to.
+const EPOCH_MAX: u32 = (1 << 20) - 2;
+const START_MAX: u64 = 1 << 62;
+const COUNT_MAX: u64 = u64::MAX - (1 << 32);
 
 /// A value, and the revision of its last change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +74,12 @@ impl View {
 
     fn check(&self, keys: &Keys) -> Result<(), MembershipError> {
         let config = &self.config.value;
-        if config.extent == 0 || config.shards == 0 || usize::from(config.shards) > SHARDS_MAX || config.lease_s == 0 {
+        let has_shards = (1..=SHARDS_MAX).contains(&config.shards.into()) && config.extent > 0;
+        if !has_shards || !LEASE_S.contains(&config.lease_s) {
             let why = format!("expected an extent, a lease and 1 to {SHARDS_MAX} shards");
             return Err(wrong(&keys.of(Key::Config), why));
         }
+        self.check_numbers(keys)?;
         if !config.is_complete {
             // The other keys may be of two attempts to create it.
             return Ok(());
@@ -90,6 +101,26 @@ impl View {
             return Err(wrong(&keys.of(Key::Sequencer), why));
         }
         Ok(())
+    }
+
+    /// Every number has a next one.
+    fn check_numbers(&self, keys: &Keys) -> Result<(), MembershipError> {
+        let too_high = |key| Err(wrong(&keys.of(key), "expected a lower number".into()));
+        if self.epoch() > EPOCH_MAX {
+            return too_high(Key::Epoch);
+        }
+        if let Some((node, _)) = self.members.iter().find(|(_, member)| member.value.start > START_MAX) {
+            return too_high(Key::Member(node));
+        }
+        let closed = |closed: Option<u64>| closed.is_some_and(|count| count > COUNT_MAX);
+        let is_high = |opening: &OpeningRecord| opening.opening == u32::MAX || closed(opening.closed);
+        if let Some((&shard, _)) = self.openings.iter().find(|(_, opening)| is_high(&opening.value)) {
+            return too_high(Key::Opening(shard));
+        }
+        match self.placement.iter().find(|(_, placement)| closed(placement.value.closed)) {
+            Some((&shard, _)) => too_high(Key::Placement(shard)),
+            None => Ok(()),
+        }
     }
 
     /// The store's identity.
@@ -208,7 +239,13 @@ pub(crate) mod tests {
             (Key::Member("n2"), r#"{"number":0,"directory":null,"start":0}"#),
             (Key::Placement(Shard(5)), r#"{"node":"n9"}"#),
             (Key::Sequencer, r#"{"node":"n9","run":"0000000000000001","epoch":1}"#),
+            (Key::Config, r#"{"store":"00000000000000c1","shards":6,"extent":1,"lease_s":9e9,"is_complete":true}"#),
             (Key::Epoch, "-1"),
+            (Key::Epoch, "1048575"),
+            (Key::Member("n2"), r#"{"number":1,"directory":null,"start":18446744073709551615}"#),
+            (Key::Member("n\u{1b}"), r#"{"number":7,"directory":null,"start":1}"#),
+            (Key::Opening(Shard(0)), r#"{"opening":4294967295,"run":"0000000000000001"}"#),
+            (Key::Placement(Shard(0)), r#"{"node":"n1","closed":18446744073709551615}"#),
             (Key::Opening(Shard(0)), "\u{1b}"),
         ] {
             let error = View::parse(&keys(), &snapshot(&[entry(key, value)])).unwrap_err();

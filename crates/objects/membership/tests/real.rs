@@ -29,7 +29,7 @@ fn a_store_is_created_once_and_whole() {
     let cluster = Cluster::new(&url, WITHIN).unwrap();
     assert!(matches!(cluster.view(), Err(MembershipError::NoStore(_))));
 
-    // What an interrupted creation has left does not stay.
+    // The keys of an interrupted creation do not stay.
     let etcd = Etcd::new(&url.endpoints, WITHIN).unwrap();
     let config = r#"{"store":"00000000000000c1","shards":9,"extent":1,"lease_s":5,"is_complete":false}"#;
     let left = [("config", config), ("members/other", r#"{"number":0,"directory":null,"start":0}"#)];

@@ -39,8 +39,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(300);
 /// How long the address and the directory of the last round may take to be free.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long each endpoint of etcd has for an answer: a fraction of the shortest lease.
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// How long each endpoint of etcd has for an answer: half of the shortest lease.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 const NOT_CLOSED: &str = "its shards are not closed in order, so its next start waits for the logs of all nodes; \
                           acknowledged commits are safe";

@@ -320,7 +320,7 @@ fn a_new_link_takes_the_place_of_the_last() {
     assert!(matches!(&driver.said_on(two)[..], [ToNode::Recalled(_)]));
 }
 
-/// The process was stopped beyond its lease, and runs on. Whatever comes first, the node says nothing but that it ends.
+/// The process was stopped beyond its lease, and runs on. The node says goodbye, and nothing else.
 #[test]
 pub(crate) fn a_node_whose_lease_is_over_answers_nothing() {
     let mut driver = opened();
