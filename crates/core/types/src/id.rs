@@ -141,7 +141,7 @@ impl PageRange {
     }
 }
 
-/// A store node. Node 0 hosts the sequencer.
+/// A store node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 

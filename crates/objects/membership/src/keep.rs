@@ -31,6 +31,9 @@ const TICK_MAX: Duration = Duration::from_millis(250);
 /// Transactions of one tick. The lease is kept between ticks.
 const TRANSACTIONS_PER_TICK: usize = 8;
 
+/// How often a node that leaves tries to record its shards.
+const ATTEMPTS: usize = 3;
+
 /// How a run has ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -194,11 +197,19 @@ impl<'a> Run<'a> {
     /// the node is gone.
     pub fn leave(self, closed: &[(Shard, Version)]) -> Result<(), MembershipError> {
         for part in closed.chunks(SHARDS_PER_TRANSACTION) {
-            let Transaction { compares, operations } = self.own.leave(&self.cluster.view()?, part);
-            self.cluster.etcd.commit(&compares, &operations)?;
+            for attempt in 1..=ATTEMPTS {
+                let Transaction { compares, operations } = self.own.leave(&self.cluster.view()?, part);
+                if operations.is_empty() {
+                    break;
+                }
+                // The answer may be lost: the next view shows the outcome.
+                let outcome = self.cluster.etcd.commit(&compares, &operations);
+                if attempt == ATTEMPTS {
+                    outcome?;
+                }
+            }
         }
-        self.cluster.etcd.revoke(self.own.lease)?;
-        Ok(())
+        self.give_up().or_else(|_| self.give_up())
     }
 
     /// Gives up the name, once etcd answers: the lease is over for this node, and etcd may count it longer.

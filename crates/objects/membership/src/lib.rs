@@ -48,5 +48,5 @@ pub use error::MembershipError;
 pub use etcd::EtcdUrl;
 pub use join::{Join, Waiting};
 pub use keep::{Ended, Run};
-pub use status::Status;
+pub use status::{NodeState, NodeStatus, ShardState, ShardStatus, Status};
 pub use view::View;

@@ -82,13 +82,16 @@ impl Own {
         Transaction { compares: vec![self.is_up(view)], operations: vec![put] }
     }
 
-    /// Records shards that were closed in order at these counts.
+    /// Records shards that were closed in order at these counts, as far as they are not recorded yet.
     pub(crate) fn leave(&self, view: &View, closed: &[(Shard, Version)]) -> Transaction {
         let mut transaction = Transaction::default();
         for &(shard, Version(count)) in closed {
             let opening = view.openings.get(&shard).filter(|opening| opening.value.run == self.run);
             let placement = view.placement.get(&shard).filter(|placement| placement.value.node == self.node);
             let (Some(opening), Some(placement)) = (opening, placement) else { continue };
+            if placement.value.closed == Some(count) {
+                continue;
+            }
             let key = self.keys.of(Key::Placement(shard));
             let record = PlacementRecord { closed: Some(count), ..placement.value.clone() };
             let opening = as_seen(self.keys.of(Key::Opening(shard)), Some(opening));
