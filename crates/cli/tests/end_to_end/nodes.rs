@@ -19,11 +19,12 @@ const LEASE: Duration = Duration::from_secs(3);
 
 /// A store of three nodes, and its etcd.
 struct Farm {
+    // The folder goes when all processes have ended.
+    nodes: [Option<Process>; 3],
     etcd: Etcd,
     folder: Folder,
     url: String,
     addresses: [SocketAddr; 3],
-    nodes: [Option<Process>; 3],
 }
 
 impl Farm {

@@ -19,13 +19,12 @@ use database::LocalStore;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 use store::Store;
 use types::{NodeId, Shard, Time, Version, lease};
 
-/// How often etcd is asked, at least, and the tenth of a lease at the most.
+/// The longest pause between two ticks, where a tenth of the lease is longer.
 const TICK_MAX: Duration = Duration::from_millis(250);
 
 /// Transactions of one tick. The lease is kept between ticks.
@@ -56,7 +55,7 @@ pub struct Run<'a> {
     view: View,
     until: Time,
     /// Why etcd does not answer, if it does not.
-    trouble: Mutex<Option<String>>,
+    trouble: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -68,7 +67,7 @@ impl<'a> Run<'a> {
         view: View,
         until: Time,
     ) -> Self {
-        Self { cluster, own, follower, binding, view, until, trouble: Mutex::new(None) }
+        Self { cluster, own, follower, binding, view, until, trouble: None }
     }
 
     /// Gives the store its lease, and as many of its shards as one tick opens. Call it before the store listens.
@@ -88,10 +87,9 @@ impl<'a> Run<'a> {
                 store.tell(Store::end_lease);
                 return ended;
             }
-            let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if trouble != told {
-                on_trouble(trouble.as_deref());
-                told = trouble;
+            if self.trouble != told {
+                on_trouble(self.trouble.as_deref());
+                told.clone_from(&self.trouble);
             }
             if self.is_settled() {
                 sleep(tick);
@@ -101,11 +99,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_settled(&self) -> bool {
-        self.own.next(&self.view).is_none() || self.has_trouble()
-    }
-
-    fn has_trouble(&self) -> bool {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.own.next(&self.view).is_none() || self.trouble.is_some()
     }
 
     fn tick(&mut self, store: &LocalStore) -> Result<(), Ended> {
@@ -120,7 +114,7 @@ impl<'a> Run<'a> {
             let stopped = || "the process was stopped for longer than its lease".to_owned();
             return Err(Ended::LeaseOver(trouble.unwrap_or_else(stopped)));
         }
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        self.trouble = trouble;
         Ok(())
     }
 
