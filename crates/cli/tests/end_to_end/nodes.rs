@@ -132,14 +132,9 @@ fn state(status: &Value, node: usize) -> String {
     status["nodes"][node]["state"].as_str().unwrap().to_owned()
 }
 
-/// A request, on a session that may have ended.
-fn ask(raw: &mut Raw) {
-    raw.send(&ToServer::Fetch(Fetch {
-        pages: vec![PageId::new(0, 0)],
-        at_least: Vector::new(),
-        number: 1,
-        follow: None,
-    }));
+/// A request to a node, on a session that may have ended.
+fn ask(raw: &mut Raw, node: usize) {
+    raw.send(&ToServer::Fetch(Fetch { pages: vec![page_at(node)], at_least: Vector::new(), number: 1, follow: None }));
 }
 
 /// Says that a session has ended by name, and that nothing was said before.
@@ -171,7 +166,7 @@ fn three_nodes_serve_every_shard_and_one_that_was_killed_opens_again() {
     let before = farm.status();
     assert_eq!((&before["sequencer"], &before["epoch"]), (&"n3".into(), &1.into()), "{before}");
     let mut session = farm.session(1, 7);
-    ask(&mut session);
+    ask(&mut session, 1);
 
     farm.kill(1);
     let text = thorp(["cluster", "status", &farm.url]).ok();
@@ -290,14 +285,51 @@ fn what_was_committed_on_all_nodes_outlasts_stops_and_kills() {
     assert_eq!(values(&farm), [b"second"; 3]);
 }
 
+/// A client names one node, or some. It creates objects at the first that answers, and reads those of all.
+#[test]
+fn the_command_line_names_any_node_and_uses_all() {
+    let Some(mut farm) = Farm::started() else { return };
+    let at = |farm: &Farm, node: usize| farm.addresses[node].to_string();
+    let put = |farm: &Farm, node: usize, name: &str| {
+        thorp(["put", name, &format!("[{node}]"), "--server", &at(farm, node)]).ok();
+    };
+    let get = |farm: &Farm, node: usize, name: &str| thorp(["get", name, "--server", &at(farm, node)]).ok();
+    let check = |farm: &Farm, names: &[String]| {
+        for (by, name) in names.iter().enumerate() {
+            (0..3).for_each(|node| assert_eq!(get(farm, node, name).trim(), format!("[{}]", by % 3)));
+        }
+    };
+    let mut names: Vec<_> = NODES.iter().map(|node| format!("docs/{node}")).collect();
+    names.iter().enumerate().for_each(|(node, name)| put(&farm, node, name));
+    check(&farm, &names);
+    // The first address is of a node that is away, whose pages wait for it.
+    farm.kill(1);
+    let some = format!("{},{}", at(&farm, 1), at(&farm, 0));
+    farm.start(1);
+    farm.wait_serving();
+    names.push("docs/later".into());
+    thorp(["put", "docs/later", "[0]", "--server", &some]).ok();
+    check(&farm, &names);
+}
+
+/// A redirector would know one node of several.
+#[test]
+fn a_group_is_refused_with_the_reason() {
+    let Some(farm) = Farm::started() else { return };
+    let address = farm.addresses[0].to_string();
+    let said = thorp(["group", "--name", "site", "--store", &address, "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stderr.contains("takes no group"), "{}", said.stderr);
+}
+
 #[test]
 fn without_etcd_nodes_serve_while_their_leases_last_and_resume_by_themselves() {
     let Some(mut farm) = Farm::started() else { return };
     let mut sessions = [0, 1, 2].map(|node| farm.session(node, 7));
     // A restart of etcd that is shorter than a lease ends nothing.
     farm.etcd.start_again().unwrap();
-    for session in &mut sessions {
-        ask(session);
+    for (node, session) in sessions.iter_mut().enumerate() {
+        ask(session, node);
         assert!(matches!(session.next(), Some(ToClient::Page(_))));
     }
     farm.etcd.process.kill().unwrap();
@@ -328,14 +360,14 @@ fn a_node_that_was_stopped_beyond_its_lease_answers_nothing_until_it_has_begun_a
     let mut session = farm.session(1, 7);
     farm.node(1).signal(Signal::STOP).unwrap();
     farm.wait("its lease is over", |status| state(status, 1) == "away");
-    ask(&mut session);
+    ask(&mut session, 1);
     farm.node(1).signal(Signal::CONT).unwrap();
     assert_cut_off(&mut session);
     farm.node(1).hear_until(|line| line["lease_over"].is_string()).unwrap();
     farm.node(1).hear_until(|line| line["node"] == "n2").unwrap();
     farm.wait_serving();
     let mut session = farm.session(1, 8);
-    ask(&mut session);
+    ask(&mut session, 1);
     assert!(matches!(session.next(), Some(ToClient::Page(_))));
 }
 

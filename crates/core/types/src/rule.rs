@@ -103,6 +103,8 @@ pub enum Rule {
     OutcomeBeforeFree,
     /// A node whose lease is over answers nothing that comes after that.
     AnswerWithinLease,
+    /// A commit request is sent to one node, and again to that one alone.
+    OneCoordinator,
     /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
@@ -260,7 +262,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 119] = [
+    pub const ALL: [Self; 120] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -306,6 +308,7 @@ impl Rule {
         Self::AcknowledgeAgain,
         Self::OutcomeBeforeFree,
         Self::AnswerWithinLease,
+        Self::OneCoordinator,
         Self::OwnHorizon,
         Self::HoldThrough,
         Self::KeepOrder,

@@ -26,6 +26,12 @@ impl Version {
         self.0 & ((1 << NUMBER_BITS) - 1)
     }
 
+    /// The count before it; zero has none.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// The count that follows.
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

@@ -105,6 +105,8 @@ pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
         ToClient::Pong(m) => [7, m.nonce, 0],
         ToClient::Page(m) => [9, m.page.to_bits(), m.version.0],
         ToClient::LeftOut(m) => [10, m.page.to_bits(), 0],
+        ToClient::Placement(m) => [40, m.nodes.len() as u64, m.shards.len() as u64],
+        ToClient::Elsewhere(m) => [41, m.page.to_bits(), m.number],
         ToClient::CommitReply(m) => [14, m.txn.number, outcome_digest(&m.outcome)],
         ToClient::Invalidations(m) => [15, count(&m.through), m.items.len() as u64],
         ToClient::Granted(m) => [18, m.ranges.first().map_or(0, |range| range.first.to_bits()), m.ranges.len() as u64],

@@ -4,10 +4,10 @@ use sim::{Kind, Options, opposite_roles, run_seeds};
 use types::Broken;
 
 #[test]
-fn a_thousand_seeds_find_nothing() {
-    let summary = run_seeds(0, 1000, &Options { kind: Kind::Cluster, ..Options::default() }, |_| {});
+fn five_hundred_seeds_find_nothing() {
+    let summary = run_seeds(0, 500, &Options { kind: Kind::Cluster, ..Options::default() }, |_| {});
     assert!(summary.failures.is_empty(), "{summary}");
-    assert!(summary.commits > 50_000, "hardly anything was committed: {summary}");
+    assert!(summary.commits > 25_000, "hardly anything was committed: {summary}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Client {
         let again = !workspace.mark_read(place, object.slot);
         if known.is_none() && self.cache.count_use(frame) {
             self.stats.prefetch_hits += 1;
-            self.fetches.used(object.page);
+            self.nodes.of_mut(object.page).fetches.used(object.page);
         }
         if !self.claims.is_empty() {
             self.claims.has_looked(object.page, txn, running, &mut self.cache);

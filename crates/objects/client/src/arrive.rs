@@ -1,6 +1,8 @@
 //! A transaction misses a page, and the page comes: into the cache, and to those who wait for it.
 
 use crate::fetch::{AHEAD_SHARE, Arrived, Here};
+use crate::nodes::Node;
+use crate::places::At;
 use crate::{Client, TxnError, TxnHandle};
 use cache::{FrameNo, Installed};
 use core::time::Duration;
@@ -17,18 +19,19 @@ impl Client {
         object: ObjectId,
         frame: Option<FrameNo>,
     ) -> Result<(), TxnError> {
-        self.session.check()?;
+        let at = self.nodes.places().of(object.page);
+        self.nodes[at].session.check()?;
         if let Some(why) = self.txns.get(txn).and_then(|found| found.take_damage(object.page)) {
             return Err(TxnError::Damaged(object.page, why));
         }
         self.stats.misses += 1;
-        let was_ahead = self.fetches.wait(now, object, txn);
+        let was_ahead = self.nodes[at].fetches.wait(now, object, txn);
         self.stats.prefetch_hits += u64::from(was_ahead);
         if let Some(frame) = frame {
             self.cache.pin_at(frame, self.stays_while_under_way());
         }
         self.txns.wait(now, txn);
-        self.send_fetches(now);
+        self.send_fetches(now, at);
         Ok(())
     }
 
@@ -36,21 +39,24 @@ impl Client {
         !self.config.broken.is(Rule::ReleaseAfterFetch)
     }
 
-    /// Asks for the pages that transactions wait for, as many as the session may have outstanding.
-    pub(crate) fn send_fetches(&mut self, now: Time) {
-        while self.session.may_fetch() {
-            let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
-            let Some(fetch) = self.fetches.next(self.session.up.limits().fetches, here) else { return };
+    /// Asks a node for the pages that transactions wait for, as many as the session may have outstanding.
+    pub(crate) fn send_fetches(&mut self, now: Time, at: At) {
+        while self.nodes[at].session.may_fetch() {
+            let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+            let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
+            let here = Here { cache, allocator, horizon, places, at };
+            let Some(fetch) = fetches.next(session.up.limits().fetches, here) else { return };
             self.stats.fetches += 1;
-            self.send(now, fetch);
+            self.send(now, at, fetch);
         }
     }
 
     /// Asks, with the first words of a session that begins with nothing, for the pages that transactions wait for
     /// already, or for the one that every application reads first.
-    pub(crate) fn fetch_first(&mut self, now: Time) {
-        self.fetches.want_first(self.config.first);
-        self.send_fetches(now);
+    pub(crate) fn fetch_first(&mut self, now: Time, at: At) {
+        let first = self.config.first.filter(|first| self.nodes.places().of(first.page) == at);
+        self.nodes[at].fetches.want_first(first);
+        self.send_fetches(now, at);
     }
 
     /// Asks, in one message, for those of some pages that are not here whole: somebody is about to read them and knows
@@ -68,21 +74,31 @@ impl Client {
     /// [`Client::fetch_ahead`] for one operation that is known to need all of the pages, whether the application wants to
     /// read ahead or not.
     pub fn fetch_together(&mut self, now: Time, pages: &[PageId]) -> bool {
-        let most = self.session.is_live().then(|| self.session.up.limits().fetches);
-        let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
-        let Some(fetch) = self.fetches.ahead(pages, most, here) else { return false };
-        for &page in &fetch.pages {
-            self.cache.pin(page, self.stays_while_under_way());
+        let mut were_any = false;
+        for at in self.nodes.all() {
+            let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+            let most = session.is_live().then(|| session.up.limits().fetches);
+            let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
+            let Some(fetch) = fetches.ahead(pages, most, Here { cache, allocator, horizon, places, at }) else {
+                continue;
+            };
+            for &page in &fetch.pages {
+                self.cache.pin(page, self.stays_while_under_way());
+            }
+            self.stats.fetches += 1;
+            self.send(now, at, fetch);
+            were_any = true;
         }
-        self.stats.fetches += 1;
-        self.send(now, fetch);
-        true
+        were_any
     }
 
-    /// A page has arrived.
-    pub(crate) fn page(&mut self, now: Time, page: Page) -> Result<(), Goodbye> {
-        let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
-        let Some(arrived) = self.fetches.receive(page, here)? else { return Ok(()) };
+    /// A page has arrived from a node.
+    pub(crate) fn page(&mut self, now: Time, at: At, page: Page) -> Result<(), Goodbye> {
+        let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+        let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
+        let Some(arrived) = fetches.receive(page, Here { cache, allocator, horizon, places, at })? else {
+            return Ok(());
+        };
         let Arrived { page, version, image, under_way } = arrived;
         let (frame, installed) = self.cache.install(page, version, image, &under_way.kept);
         self.stats.pages_fetched += 1;
@@ -102,20 +118,21 @@ impl Client {
         for txn in under_way.waiters {
             self.txns.wake(txn, &mut self.out);
         }
-        self.send_fetches(now);
+        self.send_fetches(now, at);
         Ok(())
     }
 
     /// Handles a page that will not come: a prefetched one, or one that is damaged in the store. A frame with holes
     /// stays, and a transaction that waits for one of its holes gets the error.
-    pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) -> Result<(), Goodbye> {
+    pub(crate) fn left_out(&mut self, now: Time, at: At, left_out: &LeftOut) -> Result<(), Goodbye> {
         let page = left_out.page;
-        if !self.fetches.expects(page, left_out.number) {
+        let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+        if !fetches.expects(page, left_out.number) {
             return Ok(());
         }
-        let here = Here { cache: &self.cache, allocator: &self.allocator, horizon: self.session.horizon() };
+        let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
         if let Some(why) = &left_out.damage {
-            let waiters = self.fetches.give_up(page);
+            let waiters = fetches.give_up(page);
             self.cache.pin(page, self.is_pinned(page));
             self.make_room(now);
             for txn in waiters {
@@ -124,12 +141,12 @@ impl Client {
                 }
                 self.txns.wake(txn, &mut self.out);
             }
-        } else if self.fetches.leave_out(left_out, here)? {
+        } else if fetches.leave_out(left_out, Here { cache, allocator, horizon, places, at })? {
             // The frame that we have of it serves on.
             self.cache.pin(page, self.is_pinned(page));
             self.make_room(now);
         }
-        self.send_fetches(now);
+        self.send_fetches(now, at);
         Ok(())
     }
 }

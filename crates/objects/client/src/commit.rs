@@ -6,9 +6,10 @@
 //!    and has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
 //! 4. Evidence is taken when the request is built. Later news is for the store to judge.
 
+use crate::places::At;
 use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cache::Cache;
 use core::mem;
@@ -22,10 +23,14 @@ pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()
 #[derive(Debug)]
 struct Pending {
     request: CommitRequest,
+    /// The node that coordinates it.
+    at: At,
     /// The transaction that wants to know; `None` if it was abandoned.
     txn: Option<TxnHandle>,
     /// The granted pages that it creates objects in.
     taken: Vec<PageId>,
+    /// Whether the request waits to be sent in the current session.
+    is_queued: bool,
     sent: bool,
     /// It was made for a store that may be another by now: it is not sent again, but its outcome is asked for.
     is_void: bool,
@@ -46,14 +51,13 @@ pub(crate) struct Commits {
     /// The last number that was given.
     last: u64,
     pending: BTreeMap<u64, Pending>,
-    unsent: VecDeque<u64>,
     /// How many outcomes the store remembers.
     outcomes_max: usize,
 }
 
 impl Commits {
     pub(crate) fn new(outcomes_max: usize) -> Self {
-        Self { last: 0, pending: BTreeMap::new(), unsent: VecDeque::new(), outcomes_max }
+        Self { last: 0, pending: BTreeMap::new(), outcomes_max }
     }
 
     /// The next number.
@@ -63,74 +67,85 @@ impl Commits {
     }
 
     /// Takes up a request, which goes out in its turn, and the granted pages that it creates objects in.
-    fn begin(&mut self, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
+    fn begin(&mut self, at: At, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
         let (number, large_bytes) = (request.txn.number, request.large_bytes());
-        let pending = Pending { request, txn: Some(txn), taken, sent: false, is_void: false, large_bytes };
+        let pending =
+            Pending { request, at, txn: Some(txn), taken, is_queued: true, sent: false, is_void: false, large_bytes };
         self.pending.insert(number, pending);
-        self.unsent.push_back(number);
     }
 
-    /// The request has its outcome.
-    fn end(&mut self, number: u64) -> Option<Pending> {
-        let pending = self.pending.remove(&number)?;
-        self.unsent.retain(|&unsent| unsent != number);
-        Some(pending)
+    /// The request has its outcome from the node that coordinates it.
+    fn end(&mut self, at: At, number: u64) -> Option<Pending> {
+        self.pending.get(&number).filter(|pending| pending.at == at)?;
+        self.pending.remove(&number)
     }
 
-    /// The lowest number whose outcome we do not have.
-    fn answered(&self) -> u64 {
-        self.pending.first_key_value().map_or(self.last + 1, |(&number, _)| number)
+    /// The requests that a node coordinates.
+    fn of(&self, at: At) -> impl Iterator<Item = (u64, &Pending)> {
+        self.pending.iter().filter(move |(_, pending)| pending.at == at).map(|(&number, pending)| (number, pending))
     }
 
-    fn outstanding(&self) -> usize {
-        self.pending.len() - self.unsent.len()
+    /// The lowest number whose outcome we do not have of a node.
+    fn answered(&self, at: At) -> u64 {
+        self.of(at).next().map_or(self.last + 1, |(number, _)| number)
+    }
+
+    fn outstanding(&self, at: At) -> usize {
+        self.of(at).filter(|(_, pending)| !pending.is_queued).count()
     }
 
     /// Whether a request may go out. It must not be so far ahead of the first without an outcome that the store cannot
     /// remember all between them. And only so much of large ones is under way at a time: they wait here, where small
     /// ones pass them, and not in front of the line, where they would take up as much again.
     fn may_go(&self, number: u64, answered: u64) -> bool {
-        let large_bytes = self.pending[&number].large_bytes;
+        let Pending { large_bytes, at, .. } = self.pending[&number];
         let is_remembered = number - answered < self.outcomes_max.max(1) as u64;
-        is_remembered && (large_bytes == 0 || self.large_under_way() + large_bytes <= LARGE_COMMITS_BYTES_MAX)
+        is_remembered && (large_bytes == 0 || self.large_under_way(at) + large_bytes <= LARGE_COMMITS_BYTES_MAX)
     }
 
-    fn large_under_way(&self) -> usize {
-        let all: usize = self.pending.values().map(|pending| pending.large_bytes).sum();
-        all - self.unsent.iter().map(|number| self.pending[number].large_bytes).sum::<usize>()
+    fn large_under_way(&self, at: At) -> usize {
+        self.of(at).filter(|(_, pending)| !pending.is_queued).map(|(_, pending)| pending.large_bytes).sum()
     }
 
-    /// The next request that may go out where a session may have this many outstanding, named for this incarnation.
-    fn next(&mut self, most: u32, incarnation: Incarnation) -> Option<CommitRequest> {
-        if self.outstanding() >= most.max(1) as usize {
+    /// The next request to a node that may go out where a session may have this many outstanding, named for this
+    /// incarnation.
+    fn next(&mut self, at: At, most: u32, incarnation: Incarnation) -> Option<CommitRequest> {
+        if self.outstanding(at) >= most.max(1) as usize {
             return None;
         }
-        let answered = self.answered();
-        let place = self.unsent.iter().position(|&number| self.may_go(number, answered))?;
-        let number = self.unsent.remove(place)?;
-        let pending = self.pending.get_mut(&number).expect("unsent requests are pending");
-        pending.sent = true;
+        let answered = self.answered(at);
+        let may_go = |(number, pending): &(u64, &Pending)| pending.is_queued && self.may_go(*number, answered);
+        let number = self.of(at).find(may_go)?.0;
+        let pending = self.pending.get_mut(&number).expect("just found");
+        (pending.is_queued, pending.sent) = (false, true);
         pending.request.answered = answered;
         pending.request.incarnation = incarnation;
         Some(pending.request.clone())
     }
 
-    pub(crate) fn link_is_gone(&mut self) {
-        self.unsent = self.pending.keys().copied().collect();
+    pub(crate) fn link_is_gone(&mut self, at: At) {
+        for pending in self.pending.values_mut().filter(|pending| pending.at == at) {
+            pending.is_queued = true;
+        }
     }
 
-    /// The messages that go out on a new session, in the order of the numbers.
-    pub(crate) fn resume(&mut self, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
+    /// With [`Rule::OneCoordinator`] taken out: another node coordinates the requests of one that is away.
+    pub(crate) fn move_to(&mut self, other: At) {
+        self.pending.values_mut().for_each(|pending| pending.at = other);
+    }
+
+    /// The messages that go out on a new session with a node, in the order of the numbers.
+    pub(crate) fn resume(&mut self, at: At, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
         let asked = |pending: &Pending| {
-            pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain))
+            let is_asked = pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain));
+            is_asked && pending.at == at
         };
-        for (_, pending) in self.pending.iter().filter(|(_, pending)| asked(pending)) {
+        for pending in self.pending.values_mut().filter(|pending| asked(pending)) {
+            pending.is_queued = false;
             resends.push(Resend::Ask(pending.request.txn));
         }
-        let pending = &self.pending;
-        self.unsent.retain(|number| !asked(&pending[number]));
-        while let Some(request) = self.next(most, incarnation) {
+        while let Some(request) = self.next(at, most, incarnation) {
             resends.push(Resend::Request(request));
         }
         resends
@@ -159,35 +174,38 @@ impl Commits {
         was_taken
     }
 
-    /// The requests were to another store: nobody will tell. Returns the transactions that waited for them.
-    pub(crate) fn forget(&mut self) -> Vec<TxnHandle> {
-        self.unsent.clear();
-        mem::take(&mut self.pending).into_values().filter_map(|pending| pending.txn).collect()
+    /// Forgets the requests to a node of another store, and returns the transactions that waited for them.
+    pub(crate) fn forget(&mut self, at: At) -> Vec<TxnHandle> {
+        self.take_of(at).into_iter().filter_map(|(_, pending)| pending.txn).collect()
     }
 
-    /// The store is in a later incarnation than any that the requests were sent to, and may not be the one that they
-    /// were made for: their reads count no more, so they are not sent again. Those that have had an effect had it
+    fn take_of(&mut self, at: At) -> Vec<(u64, Pending)> {
+        let numbers: Vec<_> = self.of(at).map(|(number, _)| number).collect();
+        numbers.into_iter().filter_map(|number| self.pending.remove_entry(&number)).collect()
+    }
+
+    /// A node is in a later incarnation than any that the requests were sent to, and may not be the one that they
+    /// were made for: their reads prove nothing there, so they are not sent
+    /// again. Those that have had an effect had it
     /// before, and that is asked for. Returns the transactions that waited for the others.
-    pub(crate) fn void(&mut self) -> Vec<TxnHandle> {
-        self.unsent.clear();
+    pub(crate) fn void(&mut self, at: At) -> Vec<TxnHandle> {
         let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
-        let (kept, without): (Vec<_>, _) = mem::take(&mut self.pending).into_iter().partition(|(_, p)| has_effect(p));
-        let voided = |(number, pending)| (number, Pending { taken: Vec::new(), is_void: true, ..pending });
-        self.pending = kept.into_iter().map(voided).collect();
+        let (kept, without): (Vec<_>, Vec<_>) = self.take_of(at).into_iter().partition(|(_, p)| has_effect(p));
+        let voided =
+            |(number, pending)| (number, Pending { taken: Vec::new(), is_queued: false, is_void: true, ..pending });
+        self.pending.extend(kept.into_iter().map(voided));
         without.into_iter().filter_map(|(_, pending)| pending.txn).collect()
     }
 
     /// A later incarnation of the store has no outcome of the request, and will have none of the copies that were sent
     /// so far. Returns whether that is not all: it was sent again since, or should be.
-    fn lapse(&mut self, number: u64, incarnation: Incarnation) -> bool {
-        let Some(pending) = self.pending.get_mut(&number).filter(|pending| !pending.is_void) else { return false };
+    fn lapse(&mut self, at: At, number: u64, incarnation: Incarnation) -> bool {
+        let pending = self.pending.get_mut(&number).filter(|pending| pending.at == at && !pending.is_void);
+        let Some(pending) = pending else { return false };
         if pending.request.incarnation >= incarnation {
             return true;
         }
-        pending.sent = false;
-        if pending.txn.is_some() && !self.unsent.contains(&number) {
-            self.unsent.push_back(number);
-        }
+        (pending.sent, pending.is_queued) = (false, pending.txn.is_some());
         pending.txn.is_some()
     }
 
@@ -199,7 +217,6 @@ impl Commits {
         if pending.sent {
             return None;
         }
-        self.unsent.retain(|&unsent| unsent != number);
         self.pending.remove(&number).map(|pending| pending.taken)
     }
 }
@@ -209,7 +226,7 @@ impl Client {
     /// at once if the transaction has done nothing, or need not ask (see `fresh`).
     pub fn commit(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
         self.txns.running(txn)?;
-        self.session.check()?;
+        self.nodes[At::HOME].session.check()?;
         self.claims.end_all(txn, &mut self.txns, &mut self.cache);
         let running = self.txns.running(txn)?;
         let id = TxnId { client: self.id, number: self.commits.number() };
@@ -224,10 +241,29 @@ impl Client {
         Ok(id)
     }
 
+    /// Drops what the transaction has written, and asks whether everything that it has read was current at one moment:
+    /// it ends like one that has only read.
+    pub fn commit_reads(&mut self, now: Time, txn: TxnHandle) -> Result<TxnId, TxnError> {
+        let running = self.txns.running(txn)?;
+        running.workspace.drop_writes();
+        let taken = mem::take(&mut running.taken);
+        for &page in &taken {
+            running.workspace.disown(page);
+        }
+        self.allocator.give_back(&taken, &mut self.cache);
+        self.commit(now, txn)
+    }
+
+    /// Whether a running transaction sees one moment of the store until it is doomed. With several nodes it may see
+    /// two, and its reads are only known to be true when they were committed.
+    pub fn sees_one_moment(&self) -> bool {
+        !self.nodes.are_several()
+    }
+
     /// Builds the request of a running transaction, which waits for its outcome from here on.
     fn request(&mut self, now: Time, txn: TxnHandle, id: TxnId) {
         let Some(running) = self.txns.get(txn) else { return };
-        let (cache, horizon) = (&self.cache, self.session.horizon());
+        let (cache, horizon, at) = (&self.cache, self.nodes.horizon(), self.nodes.coordinator());
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
         running.stop(State::Committing(id.number));
         running.waiting = None;
@@ -236,33 +272,35 @@ impl Client {
         self.txns.wait(now, txn);
         self.allocator.check_in(chains);
         // Both are filled in when it is sent.
-        let (incarnation, answered) = (self.session.incarnation, 0);
-        self.commits.begin(txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
+        let (incarnation, answered) = (self.nodes[at].session.incarnation, 0);
+        self.commits.begin(at, txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
         self.let_go(now, &workspace);
-        self.send_commits(now);
+        self.send_commits(now, at);
     }
 
-    pub(crate) fn send_commits(&mut self, now: Time) {
-        while self.session.is_live() {
-            let most = self.session.up.limits().commits;
-            let Some(request) = self.commits.next(most, self.session.incarnation) else { return };
+    fn send_commits(&mut self, now: Time, at: At) {
+        while self.nodes[at].session.is_live() {
+            let session = &self.nodes[at].session;
+            let most = session.up.limits().commits;
+            let Some(request) = self.commits.next(at, most, session.incarnation) else { return };
             self.stats.commit_requests += 1;
-            self.send(now, request);
+            self.send(now, at, request);
         }
     }
 
-    /// The store has decided.
-    pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
+    /// The node that coordinates a request has decided.
+    pub(crate) fn commit_reply(&mut self, now: Time, at: At, reply: CommitReply) {
         if reply.txn.client != self.id {
             return;
         }
         if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
-            self.session.incarnation = self.session.incarnation.max(incarnation);
-            if self.commits.lapse(reply.txn.number, incarnation) {
-                return self.send_commits(now);
+            let session = &mut self.nodes[at].session;
+            session.incarnation = session.incarnation.max(incarnation);
+            if self.commits.lapse(at, reply.txn.number, incarnation) {
+                return self.send_commits(now, at);
             }
         }
-        let Some(pending) = self.commits.end(reply.txn.number) else { return };
+        let Some(pending) = self.commits.end(at, reply.txn.number) else { return };
         let outcome = match reply.outcome {
             // Not sent again, it cannot be said to have had no effect: the store may have forgotten that it had one.
             Outcome::Refused(Refusal::Lapsed(_)) => Outcome::Unknown,
@@ -276,7 +314,7 @@ impl Client {
         if let Some(txn) = pending.txn {
             self.txns.decide(txn, Ok(outcome), &mut self.out);
         }
-        self.send_commits(now);
+        self.send_commits(now, at);
     }
 
     /// To the committer the reply stands for the invalidations.
@@ -289,7 +327,7 @@ impl Client {
             }
         }
         for &page in &pending.taken {
-            self.cache.pin(page, self.fetches.is_under_way(page));
+            self.cache.pin(page, self.is_under_way(page));
         }
         self.make_room(now);
     }

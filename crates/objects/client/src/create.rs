@@ -12,6 +12,7 @@
 
 use crate::commit::Commits;
 use crate::outputs::Outputs;
+use crate::places::At;
 use crate::txns::{Txn, Txns};
 use crate::workspace::Touched;
 use crate::{Client, Created, TxnError, TxnHandle};
@@ -39,16 +40,23 @@ struct Space {
     /// Pages that the next grant asks for; doubles with each that is answered.
     demand: u32,
     is_asked: bool,
-    /// The store had no more room: it is asked again only when somebody waits.
-    is_dry: bool,
+    /// The nodes without room. They are asked again when a transaction waits.
+    dry: Vec<At>,
+}
+
+impl Space {
+    /// Whether each of `nodes` nodes has answered that it has no room.
+    fn are_dry(&self, nodes: usize) -> bool {
+        self.dry.len() >= nodes
+    }
 }
 
 /// The pages that were granted, and where creations continue.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     spaces: Map<u32, Space>,
-    /// The grants that were asked for in this session: space and pages.
-    asked: VecDeque<(u32, u32)>,
+    /// The grants that were asked for in the sessions of now: of which node, space and pages.
+    asked: VecDeque<(At, u32, u32)>,
     grant_pages: u32,
     /// The most pages that one grant asks for.
     grant_pages_max: u32,
@@ -65,16 +73,19 @@ impl Allocator {
         self.spaces.entry(space).or_insert_with(|| Space { demand, ..Space::default() })
     }
 
-    /// Whether the store owes us a grant.
-    pub(crate) fn is_asked(&self) -> bool {
-        !self.asked.is_empty()
+    /// Whether a node owes us a grant.
+    pub(crate) fn is_asked(&self, at: At) -> bool {
+        self.asked.iter().any(|(of, ..)| *of == at)
     }
 
-    pub(crate) fn link_is_gone(&mut self) {
-        self.asked.clear();
-        for space in self.spaces.values_mut() {
-            space.is_asked = false;
-        }
+    pub(crate) fn link_is_gone(&mut self, at: At) {
+        let Self { asked, spaces, .. } = self;
+        asked.retain(|(of, space, _)| {
+            if let Some(space) = spaces.get_mut(space).filter(|_| *of == at) {
+                space.is_asked = false;
+            }
+            *of != at
+        });
     }
 
     /// Whether the page is one of those that nothing was created in yet.
@@ -87,9 +98,13 @@ impl Allocator {
         self.spaces.values().flat_map(|space| space.pool.iter().copied())
     }
 
-    /// The pages belong to another store.
-    pub(crate) fn forget(&mut self) {
-        self.spaces.clear();
+    /// These pages belong to another store.
+    pub(crate) fn forget(&mut self, are_meant: impl Fn(&PageId) -> bool) {
+        for space in self.spaces.values_mut() {
+            space.pool.retain(|page| !are_meant(page));
+            space.chains.clear();
+            (space.demand, space.dry) = (self.grant_pages, Vec::new());
+        }
     }
 
     /// Takes the chain of creations near `near` out, for one transaction to continue with.
@@ -135,31 +150,37 @@ impl Allocator {
         pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()))
     }
 
-    /// The grants to be asked for: of the spaces where pages run out.
-    fn asks(&mut self) -> Vec<Grant> {
+    /// The grants to be asked for, of the spaces where pages run out, and of which node: of those that live the first
+    /// that may have room.
+    fn asks(&mut self, live: &[At], nodes: usize) -> Vec<(At, Grant)> {
         let mut asks = Vec::new();
         for (&space, state) in &mut self.spaces {
-            let runs_out = state.pool.len() < state.demand as usize / 4 && !state.is_dry;
-            if (runs_out || !state.waiters.is_empty()) && !state.is_asked {
+            let runs_out = state.pool.len() < state.demand as usize / 4;
+            if !state.waiters.is_empty() && state.are_dry(nodes) {
+                state.dry.clear();
+            }
+            let at = live.iter().find(|at| !state.dry.contains(at));
+            if let Some(&at) = at.filter(|_| (runs_out || !state.waiters.is_empty()) && !state.is_asked) {
                 state.is_asked = true;
-                asks.push(Grant { space, count: state.demand });
+                asks.push((at, Grant { space, count: state.demand }));
             }
         }
-        asks.sort_unstable_by_key(|grant| grant.space);
+        asks.sort_unstable_by_key(|(_, grant)| grant.space);
         asks
     }
 
     /// The grant has been asked for.
-    fn asked(&mut self, grant: Grant) {
-        self.asked.push_back((grant.space, grant.count));
+    fn asked(&mut self, at: At, grant: Grant) {
+        self.asked.push_back((at, grant.space, grant.count));
     }
 
-    /// The store has answered for the grant that was asked for first, of the same space if it has granted any pages.
-    /// Returns the transactions that waited for them.
-    fn granted(&mut self, granted: &Granted) -> Result<Vec<TxnHandle>, Goodbye> {
+    /// A node has answered for the grant that it was asked for first, of the same space if it has granted any pages.
+    /// Returns the transactions that waited for them: if there are none, when no node has any.
+    fn granted(&mut self, at: At, granted: &Granted, nodes: usize) -> Result<Vec<TxnHandle>, Goodbye> {
         let of = granted.ranges.first().map(|range| range.first.space);
-        let asked = self.asked.iter().position(|(space, _)| of.is_none_or(|of| of == *space));
-        let Some((space, count)) = asked.and_then(|asked| self.asked.remove(asked)) else {
+        let is_it = |&(asked, space, _): &(At, u32, u32)| asked == at && of.is_none_or(|of| of == space);
+        let asked = self.asked.iter().position(is_it);
+        let Some((_, space, count)) = asked.and_then(|asked| self.asked.remove(asked)) else {
             return Err(Goodbye::malformed("pages were granted that nobody asked for".into()));
         };
         let pages: u64 = granted.ranges.iter().map(|range| u64::from(range.count)).sum();
@@ -170,7 +191,15 @@ impl Allocator {
             let text = format!("expected a grant of {count} pages of space {space}, got {:?}", granted.ranges);
             return Err(Goodbye::malformed(text));
         }
-        (state.is_asked, state.is_dry) = (false, pages == 0);
+        state.is_asked = false;
+        if pages > 0 {
+            state.dry.clear();
+        } else if !state.dry.contains(&at) {
+            state.dry.push(at);
+        }
+        if pages == 0 && !state.are_dry(nodes) {
+            return Ok(Vec::new());
+        }
         state.demand = (state.demand * 2).min(most);
         state.pool.extend(granted.ranges.iter().flat_map(|range| range.pages()));
         state.pool.make_contiguous().sort_unstable();
@@ -273,7 +302,7 @@ impl Client {
         }
         let near = near.map(|near| near.page).filter(|near| near.space == space);
         let Some((page, slot)) = self.room_for(txn, space, near, value.len()) else {
-            self.session.check()?;
+            self.nodes[At::HOME].session.check()?;
             self.txns.wait(now, txn);
             self.allocator.wait(space, txn);
             self.ask_for_grants(now);
@@ -289,8 +318,8 @@ impl Client {
     /// A free slot for a new object of this many bytes.
     fn room_for(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>, bytes: usize) -> Option<(PageId, SlotNo)> {
         let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
-        let Self { allocator, txns, cache, commits, out, session, .. } = self;
-        let (zero, mut empty) = (Vector::new(), session.horizon());
+        let Self { allocator, txns, cache, commits, out, nodes, .. } = self;
+        let (zero, mut empty) = (Vector::new(), nodes.horizon());
         if !at_horizon {
             empty.counts = &zero;
         }
@@ -308,40 +337,46 @@ impl Client {
     /// still to come: it is not taken for an empty page again.
     pub(crate) fn granted_page_changed(&mut self, page: PageId) {
         if !self.config.broken.is(Rule::LoseFilled) && self.lose_grant(page) {
-            self.cache.pin(page, self.fetches.is_under_way(page));
+            self.cache.pin(page, self.is_under_way(page));
         }
     }
 
     /// Asks for pages where they run out.
     pub(crate) fn ask_for_grants(&mut self, now: Time) {
-        if !self.session.is_live() {
-            return;
-        }
-        for grant in self.allocator.asks() {
+        let live: Vec<_> = self.nodes.live().collect();
+        for (at, grant) in self.allocator.asks(&live, self.nodes.count()) {
             // The releases that are due go before it.
-            self.send(now, grant);
-            self.allocator.asked(grant);
+            self.send(now, at, grant);
+            self.allocator.asked(at, grant);
         }
     }
 
     /// Pages were granted, or none if the store has no room.
-    pub(crate) fn granted(&mut self, now: Time, granted: &Granted) -> Result<(), Goodbye> {
-        let waiters = self.allocator.granted(granted)?;
-        self.session.releases_may_go(now);
-        let is_full = granted.ranges.iter().all(|range| range.count == 0);
-        for txn in waiters {
-            if is_full {
-                self.give_up(txn, &TxnError::StoreFull);
-            } else {
+    pub(crate) fn granted(&mut self, now: Time, at: At, granted: &Granted) -> Result<(), Goodbye> {
+        if granted.ranges.iter().flat_map(|range| range.pages()).any(|page| self.nodes.places().of(page) != at) {
+            let text = format!("expected a grant of the node's own pages, got {:?}", granted.ranges);
+            return Err(Goodbye::malformed(text));
+        }
+        let waiters = self.allocator.granted(at, granted, self.nodes.count())?;
+        self.nodes[at].session.releases_may_go(now);
+        if granted.ranges.iter().any(|range| range.count > 0) {
+            for txn in waiters {
                 self.txns.wake(txn, &mut self.out);
             }
+            return Ok(());
         }
+        for txn in waiters {
+            self.give_up(txn, &TxnError::StoreFull);
+        }
+        // Another node may have room.
+        self.ask_for_grants(now);
         Ok(())
     }
 
-    /// Granted pages that nothing committed is in: the pool, and the pages that transactions have taken.
-    pub(crate) fn unfilled_grants(&self) -> Vec<PageRange> {
-        let mut pages: Vec<_> = self.allocator.unused().chain(self.commits.taken()).chain(self.txns.taken()).collect();
+    /// A node's granted pages that nothing committed is in: the pool, and the pages that transactions have taken.
+    pub(crate) fn unfilled_grants(&self, at: At) -> Vec<PageRange> {
+        let all = self.allocator.unused().chain(self.commits.taken()).chain(self.txns.taken());
+        let mut pages: Vec<_> = all.filter(|page| self.nodes.places().of(*page) == at).collect();
         pages.sort_unstable();
         PageRange::join(pages)
     }

@@ -15,6 +15,7 @@
 
 use crate::create::Allocator;
 use crate::follow::Following;
+use crate::places::{At, Places};
 use crate::prefetch::Prefetch;
 use crate::window::Window;
 use crate::{Config, TxnHandle};
@@ -27,7 +28,8 @@ use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, Horizon, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
 
-/// Prefetched pages take no more than one part in this many of the cache.
+/// Prefetched pages take no more than one part in this many of the cache. With several nodes, each has its share of that
+/// part.
 const PREFETCH_SHARE: usize = 4;
 
 /// Pages that are asked for because they will be read take no more than one part in this many.
@@ -79,15 +81,22 @@ pub(crate) struct Arrived {
     pub(crate) under_way: UnderWay,
 }
 
-/// The pages that are here, which need not be asked for, and how much is known of them.
+/// The pages that need not be asked for: those that are here, with the horizon, and those of other nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) allocator: &'a Allocator,
     pub(crate) horizon: Horizon<'a>,
+    pub(crate) places: &'a Places,
+    pub(crate) at: At,
 }
 
 impl Here<'_> {
+    /// Whether the node has the page.
+    fn is_at_node(&self, page: PageId) -> bool {
+        self.places.of(page) == self.at
+    }
+
     /// Whether the page is here, with holes or without.
     fn has(&self, page: PageId) -> bool {
         self.cache.find(page).is_some() || self.allocator.is_unused(page)
@@ -236,7 +245,7 @@ impl Fetches {
         let at_least = self.recent_enough(page, here);
         // Pages that are referred to are likelier than those that lie beside, where there were any.
         let pages = self.with_pages_beside(page, slot.is_none() || !self.follow.has_found(), most, here);
-        let follow = slot.and_then(|slot| self.follow(slot));
+        let follow = slot.and_then(|slot| self.follow(slot, here));
         Some(Fetch { pages, at_least, number, follow })
     }
 
@@ -260,14 +269,15 @@ impl Fetches {
     /// whether a prefetch helps is judged by whether its pages are read, which these would be anyway.
     fn with_pages_beside(&mut self, page: PageId, are_wanted: bool, most: u32, here: Here<'_>) -> Vec<PageId> {
         let carried = self.window.pages_of(self.window.bytes()).saturating_sub(self.coming());
-        let room = self.room_ahead(PREFETCH_SHARE, most).min(carried).min(self.prefetch.pages_max() as usize);
+        let room = self.room_ahead(PREFETCH_SHARE, most, here).min(carried).min(self.prefetch.pages_max() as usize);
         let most = if are_wanted { room.min(self.pages_per_message - 1) } else { 0 };
         let mut pages = alloc::vec![page];
         for page in self.prefetch.fault(page) {
             if pages.len() > most {
                 break;
             }
-            if !here.has(page) && self.begin(page, UnderWay::ahead(self.last)) {
+            let is_wanted = here.is_at_node(page) && !here.has(page);
+            if is_wanted && self.begin(page, UnderWay::ahead(self.last)) {
                 pages.push(page);
             }
         }
@@ -277,13 +287,13 @@ impl Fetches {
 
     /// The request that pages follow the one of which this object is read: as many as the connection carries at once
     /// beside what is under way, and a quarter of the cache takes.
-    fn follow(&self, slot: SlotNo) -> Option<Follow> {
+    fn follow(&self, slot: SlotNo, here: Here<'_>) -> Option<Follow> {
         // Pages that follow one that has come are on the line already. When this fetch is answered it has been carried,
         // and the window has grown by it.
         let carried = self.window.bytes().saturating_add(self.window.bytes_of(self.following));
         let asked_for = self.window.bytes_of(self.outstanding() - 1);
         let taken = self.window.bytes_of(self.coming() - 1);
-        let room = (self.cache_bytes_limit / PREFETCH_SHARE).saturating_sub(taken);
+        let room = self.share_of_cache(PREFETCH_SHARE, here).saturating_sub(taken);
         let bytes = u32::try_from(carried.saturating_sub(asked_for).min(room)).unwrap_or(u32::MAX);
         (bytes > 0).then_some(Follow { slot, bytes })
     }
@@ -291,10 +301,13 @@ impl Fetches {
     /// A fetch of those of some pages that are not here whole, of which somebody knows that they will be read. `most`
     /// is how many a session that is live may have outstanding.
     pub(crate) fn ahead(&mut self, pages: &[PageId], most: Option<u32>, here: Here<'_>) -> Option<Fetch> {
-        let room = most.map_or(0, |most| self.room_ahead(AHEAD_SHARE, most).min(self.pages_per_message));
+        let room = most.map_or(0, |most| self.room_ahead(AHEAD_SHARE, most, here).min(self.pages_per_message));
         let (mut asked, mut at_least) = (Vec::new(), here.horizon.counts.clone());
         let number = self.next_number();
         for &page in pages {
+            if !here.is_at_node(page) {
+                continue;
+            }
             let frame = here.cache.get(page);
             let is_here = frame.is_some_and(Frame::is_complete) || here.allocator.is_unused(page);
             if asked.len() < room && !is_here && self.begin(page, UnderWay::ahead(number)) {
@@ -311,10 +324,15 @@ impl Fetches {
 
     /// How many pages more may be asked for ahead, if what is on its way should take no more than this share of the
     /// cache, and no more than half of what the session may have outstanding.
-    fn room_ahead(&self, share: usize, most: u32) -> usize {
-        let room = self.window.pages_of(self.cache_bytes_limit / share);
+    fn room_ahead(&self, share: usize, most: u32, here: Here<'_>) -> usize {
+        let room = self.window.pages_of(self.share_of_cache(share, here));
         let fetches = (most as usize / 2).saturating_sub(self.outstanding());
         room.saturating_sub(self.coming()).min(fetches)
+    }
+
+    /// The bytes of one part in this many of the cache, as far as they are for pages of this node.
+    fn share_of_cache(&self, share: usize, here: Here<'_>) -> usize {
+        self.cache_bytes_limit / (share * here.places.nodes())
     }
 
     fn next_number(&mut self) -> u64 {
@@ -364,7 +382,8 @@ impl Fetches {
     fn expect_behind(&mut self, number: u64, behind: &[PageId], here: Here<'_>) {
         self.follow.found(!behind.is_empty());
         for &page in behind {
-            if !here.has(page) && self.begin(page, UnderWay { follows: true, ..UnderWay::ahead(number) }) {
+            let is_news = here.is_at_node(page) && !here.has(page);
+            if is_news && self.begin(page, UnderWay { follows: true, ..UnderWay::ahead(number) }) {
                 self.following += 1;
                 self.follow.issued(page);
             }
@@ -406,6 +425,39 @@ impl Fetches {
         if under_way.sent {
             self.unsent.push_front(page);
         }
+    }
+
+    /// The node does not have the page. It is asked for at another one, or waits until some node knows which.
+    pub(crate) fn is_elsewhere(&mut self, page: PageId) {
+        let Some(mut under_way) = self.take(page) else { return };
+        if !under_way.waiters.is_empty() {
+            self.under_way.insert(page, under_way.again());
+        }
+    }
+
+    /// Takes out the pages under way that are at another node, and asks again for those that waited to know theirs.
+    pub(crate) fn take_strays(&mut self, is_there: impl Fn(PageId) -> bool) -> Vec<(PageId, UnderWay)> {
+        let strays: Vec<_> = self.under_way.keys().copied().filter(|&page| !is_there(page)).collect();
+        self.unsent.retain(|&page| is_there(page));
+        let known: Vec<_> = self.unsent.iter().copied().collect();
+        let waits = |(page, under_way): (&PageId, &UnderWay)| (!under_way.sent).then_some(*page);
+        let parked = self.under_way.iter().filter_map(waits).filter(|page| is_there(*page) && !known.contains(page));
+        self.unsent.extend(parked);
+        strays.into_iter().filter_map(|page| Some((page, self.take(page)?.again()))).collect()
+    }
+
+    /// A page is under way from here that was asked for elsewhere.
+    pub(crate) fn take_in(&mut self, page: PageId, under_way: UnderWay) {
+        if under_way.waiters.is_empty() {
+            return;
+        }
+        self.under_way.insert(page, under_way);
+        self.unsent.push_back(page);
+    }
+
+    /// Whether a transaction waits for a page under way.
+    pub(crate) fn is_awaited_by(&self, txn: TxnHandle) -> bool {
+        self.under_way.values().any(|under_way| under_way.waiters.contains(&txn))
     }
 
     fn take(&mut self, page: PageId) -> Option<UnderWay> {

@@ -9,6 +9,7 @@
 //!    been evicted: changes of such a page are told until the transaction ends (`room`). So it is serial at that count.
 //! 4. In the middle of a batch that was cut there is no such count: then the transaction asks.
 
+use crate::places::At;
 use crate::txns::State;
 use crate::{Client, TxnHandle};
 use alloc::vec::Vec;
@@ -22,10 +23,12 @@ impl Client {
     pub(crate) fn is_known_to_be_current(&mut self, txn: TxnHandle) -> bool {
         let Ok(running) = self.txns.running(txn) else { return false };
         let since = if self.config.broken.is(Rule::FreshCommit) { 0 } else { running.last_fetch_before };
-        let is_whole = self.session.horizon().reaches(&self.session.told);
+        // With several nodes the reply to a commit can come before what its pages' nodes have to say.
+        let home = &self.nodes[At::HOME];
+        let is_whole = home.session.horizon().reaches(&home.session.told) && !self.nodes.are_several();
         self.config.commits_fresh
             && is_whole
-            && self.fetches.is_answered_after(since)
+            && home.fetches.is_answered_after(since)
             && running.workspace.is_read_only()
     }
 

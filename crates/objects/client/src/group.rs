@@ -20,6 +20,7 @@
 
 use crate::Client;
 use crate::outputs::Outputs;
+use crate::places::At;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::mem;
@@ -286,7 +287,9 @@ impl Client {
     /// Where the next attempt at a session should go: an address, or `None` for as configured. Each call is for an
     /// attempt of its own, after the one before has failed or its session has ended.
     pub fn way(&mut self, now: Time) -> Option<String> {
-        self.group.next_way(now, &mut self.out)
+        let way = self.group.next_way(now, &mut self.out);
+        // The commits of this client are coordinated there, and at no other node that is configured.
+        way.or_else(|| Some(self.nodes[At::HOME].address.clone()).filter(|address| !address.is_empty()))
     }
 
     /// Whether we know of a way that was not tried yet: no need to rest before it.
@@ -303,15 +306,15 @@ impl Client {
 
     /// We are with a redirector, which has to give a heartbeat, or with none.
     pub(crate) fn look_again(&mut self, now: Time) {
-        if self.group.looks(self.session.is_live(), &mut self.out) {
-            self.ping(now);
+        if self.group.looks(self.nodes[At::HOME].session.is_live(), &mut self.out) {
+            self.ping(now, At::HOME);
         }
     }
 
     /// A group of one that knows of a group asks who leads it.
     pub(crate) fn find_leader(&mut self, now: Time) {
-        if let Some(find) = self.group.find(now, self.session.is_live()) {
-            self.send(now, find);
+        if let Some(find) = self.group.find(now, self.nodes[At::HOME].session.is_live()) {
+            self.send(now, At::HOME, find);
         }
     }
 
@@ -323,14 +326,15 @@ impl Client {
     /// Whether nobody would tell us of a group at the addresses before the one that we use: we know of none that the
     /// store could name the leader of, so the dialer looks there again from time to time.
     pub fn looks_back(&self) -> bool {
-        self.session.is_live() && !self.group.is_joined && self.group.known().is_none()
+        let knows_no_other_way = !self.group.is_joined && self.group.known().is_none() && !self.nodes.are_several();
+        self.nodes[At::HOME].session.is_live() && knows_no_other_way
     }
 
     /// Somebody listens at an earlier address again: the session ends, and the next one begins with the first of them.
     pub fn go_back(&mut self) {
         if self.looks_back() {
             let text = "an address that comes before this one answers again".into();
-            self.hang_up(Goodbye { reason: GoodbyeReason::Done, text });
+            self.hang_up(At::HOME, Goodbye { reason: GoodbyeReason::Done, text });
         }
     }
 }

@@ -12,11 +12,13 @@
 //!    driver's affair: it draws the key, and lets nobody in without it.
 
 use crate::Client;
+use crate::nodes::Node;
 use crate::outputs::Outputs;
+use crate::places::At;
 use alloc::vec::Vec;
 use cache::Cache;
 use core::time::Duration;
-use machine::Goodbye;
+use machine::{Goodbye, UpstreamId};
 use messages::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
 use types::{Broken, ClientId, Map, PageId, PeerKey, Rule, Time};
 
@@ -60,7 +62,7 @@ impl Peers {
     /// Tells the redirector which pages have come from peers, so many in a message: they can be had from here now.
     pub(crate) fn say_arrived(&mut self, pages_per_message: usize, out: &mut Outputs) {
         for pages in core::mem::take(&mut self.arrived).chunks(pages_per_message) {
-            out.send(Arrived { pages: pages.to_vec() });
+            out.send(UpstreamId::ONLY, Arrived { pages: pages.to_vec() });
         }
     }
 
@@ -116,7 +118,7 @@ impl Client {
     /// and the one that is open, learn of it.
     pub fn reachable(&mut self, now: Time, reachable: Reachable) {
         self.peers.reachable = Some(reachable);
-        if self.session.is_live() {
+        if self.nodes[At::HOME].session.is_live() {
             self.say_reachable(now);
         }
     }
@@ -129,7 +131,7 @@ impl Client {
     /// Tells the redirector, if there is one, where peers reach us.
     pub(crate) fn say_reachable(&mut self, now: Time) {
         if let Some(reachable) = self.peers.reachable.clone().filter(|_| self.group.is_joined()) {
-            self.send(now, reachable);
+            self.send(now, At::HOME, reachable);
         }
     }
 
@@ -158,12 +160,12 @@ impl Client {
             if self.peers.is_up(now, help, &mut self.out) {
                 self.out.send_peer(help.requester, page);
             } else {
-                self.send(now, page);
+                self.send(now, At::HOME, page);
             }
         }
         if !not_whole.is_empty() {
             let no_help = NoHelp { requester: help.requester, number: help.number, pages: not_whole };
-            self.send(now, no_help);
+            self.send(now, At::HOME, no_help);
         }
     }
 
@@ -172,21 +174,21 @@ impl Client {
         if let ToPeer::PeerPage(page) = message
             && let Err(why) = self.peer_page(now, page)
         {
-            self.hang_up(why);
+            self.hang_up(At::HOME, why);
         }
     }
 
     /// A peer's page has arrived, on a connection of its own or by way of the redirector.
     pub(crate) fn peer_page(&mut self, now: Time, page: PeerPage) -> Result<(), Goodbye> {
         let PeerPage { requester, through: mut reflects, page } = page;
-        let is_mine = requester == self.id && self.session.is_live();
-        if !is_mine || !self.fetches.expects(page.page, page.number) {
+        let is_mine = requester == self.id && self.nodes[At::HOME].session.is_live();
+        if !is_mine || !self.nodes[At::HOME].fetches.expects(page.page, page.number) {
             return Ok(());
         }
         // A peer that has asked what became of a commit of its own may know of that before its redirector does.
-        reflects.raise(self.session.horizon().sharding.of(page.page), page.version);
-        if !self.session.horizon().reaches(&reflects) && !self.config.broken.is(Rule::HearFirst) {
-            self.fetches.keep_early(reflects, page);
+        reflects.raise(self.nodes.horizon().sharding.of(page.page), page.version);
+        if !self.nodes.horizon().reaches(&reflects) && !self.config.broken.is(Rule::HearFirst) {
+            self.nodes[At::HOME].fetches.keep_early(reflects, page);
             return Ok(());
         }
         self.install_peer_page(now, page)
@@ -197,21 +199,22 @@ impl Client {
         let page = Page { fresh: self.config.broken.is(Rule::FreshFromStore), ..page };
         self.stats.pages_from_peers += 1;
         self.peers.has_sent(&page);
-        self.session.up.piggyback_by(now);
+        self.nodes[At::HOME].session.up.piggyback_by(now);
         let before = self.stats.fetch_time;
-        self.page(now, page)?;
+        self.page(now, At::HOME, page)?;
         self.stats.peer_time += self.stats.fetch_time.saturating_sub(before);
         Ok(())
     }
 
     /// The horizon has moved: installs the pages of peers that waited for that.
     pub(crate) fn install_early(&mut self, now: Time) -> Result<(), Goodbye> {
-        while let Some(page) = self.fetches.take_early(self.session.horizon()) {
+        loop {
+            let Node { session, fetches, .. } = &mut self.nodes[At::HOME];
+            let Some(page) = fetches.take_early(session.horizon()) else { return Ok(()) };
             // It may have come in another way in the meantime.
-            if self.fetches.expects(page.page, page.number) {
+            if fetches.expects(page.page, page.number) {
                 self.install_peer_page(now, page)?;
             }
         }
-        Ok(())
     }
 }

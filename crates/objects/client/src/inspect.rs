@@ -1,6 +1,7 @@
 //! The view that checkers have of a client. No other code uses it.
 
 use crate::Client;
+use crate::places::At;
 use cache::Cache;
 use types::{Horizon, Life, PageId};
 
@@ -12,12 +13,12 @@ impl Client {
 
     /// The counts through which the client has learned of every change to what it holds, for checkers.
     pub fn horizon(&self) -> Horizon<'_> {
-        self.session.horizon()
+        self.nodes.horizon()
     }
 
     /// The latest life of the store that the client knows of, for checkers.
     pub fn life(&self) -> Option<Life> {
-        self.session.up.life()
+        self.nodes[At::HOME].session.up.life()
     }
 
     /// The pages that the client was granted and would create objects in next, for checkers.
@@ -25,8 +26,8 @@ impl Client {
         self.allocator.unused()
     }
 
-    /// Whether the client's session is resumed, for checkers: from then on the store knows what the client holds.
+    /// Whether the client's sessions are resumed, for checkers: from then on the store knows what the client holds.
     pub fn is_live(&self) -> bool {
-        self.session.is_live()
+        self.nodes.all().all(|at| self.nodes[at].session.is_live())
     }
 }

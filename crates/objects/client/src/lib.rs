@@ -34,8 +34,9 @@
 //! | `invalidation`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
-//! | `link` | sending to the store, and giving up |
-//! | `session` | the course of a session: hello, resume, heartbeat, end |
+//! | `nodes`, `places`, `placement` | the nodes of the store, and which of them has which page |
+//! | `link` | sending to a node, and giving up |
+//! | `session`, `sessions` | a session: its state, and its course from hello to end |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
 //! | `machine`, `tables` | the trait of all machines; the table of a status |
 //! | `answers`, `outputs` | answers to the application; actions for the driver, in order |
@@ -64,18 +65,22 @@ mod link;
 mod machine;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod nodes;
 mod outputs;
+mod placement;
+mod places;
 mod prefetch;
 mod room;
 mod seen;
 mod session;
+mod sessions;
 pub mod tables;
 mod txns;
 mod waiting;
 mod window;
 mod workspace;
 
-use ::machine::Goodbye;
+use ::machine::{Goodbye, UpstreamId};
 use alloc::format;
 use alloc::string::String;
 pub use answers::{Created, Read, Stats, TxnError, Write};
@@ -84,14 +89,14 @@ use claims::Claims;
 use commit::Commits;
 pub use config::Config;
 use create::Allocator;
-use fetch::Fetches;
 use group::Group;
 use help::Peers;
 use messages::{Phase, Pong, ToClient};
+use nodes::Nodes;
 pub use outputs::Output;
 use outputs::Outputs;
+use places::At;
 pub use seen::Seen;
-use session::Session;
 use txns::{State, Txns};
 use types::{ClientId, Time};
 
@@ -109,9 +114,8 @@ pub struct Client {
     id: ClientId,
     out: Outputs,
     cache: Cache,
-    session: Session,
+    nodes: Nodes,
     txns: Txns,
-    fetches: Fetches,
     claims: Claims,
     peers: Peers,
     group: Group,
@@ -127,9 +131,8 @@ impl Client {
             id,
             out: Outputs::default(),
             cache: Cache::new(config.cache_bytes_limit, config.broken),
-            session: Session::new(),
+            nodes: Nodes::new(&config),
             txns: Txns::new(config.patience, config.broken),
-            fetches: Fetches::new(&config),
             claims: Claims::default(),
             peers: Peers::new(config.limits.peers),
             group: Group::new(config.group.clone()),
@@ -140,15 +143,19 @@ impl Client {
         }
     }
 
-    /// A link to the store is up: says hello.
-    pub fn connected(&mut self, now: Time) {
-        self.session_is_down();
-        self.say_hello(now);
+    /// A link to a node of the store is up: says hello.
+    pub fn connected(&mut self, now: Time, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.session_is_down(at);
+            self.say_hello(now, at);
+        }
     }
 
     /// The link is gone. The cache and the running transactions stay.
-    pub fn disconnected(&mut self) {
-        self.session_is_down();
+    pub fn disconnected(&mut self, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.session_is_down(at);
+        }
     }
 
     /// The store of this process has stopped, and why: every transaction ends at once, and so does each that is begun
@@ -158,42 +165,52 @@ impl Client {
     }
 
     /// A message has come in.
-    pub fn handle(&mut self, now: Time, message: ToClient) {
-        self.heard(now);
-        self.session.up.hear_of(&message.newest_named(self.session.horizon().sharding));
-        if let Err(why) = self.dispatch(now, message) {
-            self.hang_up(why);
+    pub fn handle(&mut self, now: Time, upstream: UpstreamId, message: ToClient) {
+        // One of a connection that was closed is of no account.
+        let Some(at) = self.nodes.find(upstream) else { return };
+        self.heard(now, upstream);
+        self.nodes.hear_of(at, &message);
+        if let Err(why) = self.dispatch(now, at, message) {
+            self.hang_up(at, why);
         }
     }
 
     /// One message of a session. A reason to end it comes back as a goodbye.
-    fn dispatch(&mut self, now: Time, message: ToClient) -> Result<(), Goodbye> {
-        match (self.session.up.phase(), message) {
+    fn dispatch(&mut self, now: Time, at: At, message: ToClient) -> Result<(), Goodbye> {
+        let is_home = at == At::HOME;
+        match (self.nodes[at].session.up.phase(), message) {
             // A message after we gave the link up is of no account.
             (Phase::Down | Phase::Over(..), _) => {}
             (Phase::Resuming | Phase::Live, ToClient::Pong(pong)) => self.group.pong(pong, &mut self.out),
-            (_, ToClient::Goodbye(goodbye)) => return self.goodbye(goodbye),
-            (Phase::Greeting, ToClient::Welcome(welcome)) => return self.welcome(&welcome),
-            (Phase::Resuming | Phase::Live, ToClient::Welcome(welcome)) if self.group.is_joined() => {
+            (_, ToClient::Goodbye(goodbye)) => return self.goodbye(at, goodbye),
+            (Phase::Greeting, ToClient::Welcome(welcome)) => return self.welcome(at, &welcome),
+            (Phase::Resuming | Phase::Live, ToClient::Welcome(welcome)) if is_home && self.group.is_joined() => {
                 return self.store_lives_anew(&welcome);
             }
-            (Phase::Resuming, ToClient::Resumed(resumed)) => return self.resumed(now, resumed),
-            (Phase::Live, ToClient::Resumed(resumed)) => return self.lose_pages(now, resumed),
+            (Phase::Resuming, ToClient::Resumed(resumed)) => return self.resumed(now, at, resumed),
+            (Phase::Live, ToClient::Resumed(resumed)) if is_home => return self.lose_pages(now, resumed),
             (Phase::Resuming | Phase::Live, ToClient::Invalidations(invalidations)) => {
-                return self.invalidations(now, &invalidations);
+                return self.invalidations(now, at, &invalidations);
             }
-            (Phase::Live, ToClient::Page(page)) => return self.page(now, page),
-            (Phase::Live, ToClient::LeftOut(left_out)) => return self.left_out(now, &left_out),
-            (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, reply),
-            (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, &granted),
-            (Phase::Live, ToClient::Help(help)) => self.help(now, &help),
-            (Phase::Live, ToClient::Members(members)) => self.group.members(members, self.peers.eligible()),
-            (Phase::Greeting | Phase::Resuming | Phase::Live, ToClient::Leader(leader)) => {
-                return self.group.leader(now, leader, self.session.is_live(), self.peers.eligible());
+            (Phase::Live, ToClient::Page(page)) => return self.page(now, at, page),
+            (Phase::Live, ToClient::LeftOut(left_out)) => return self.left_out(now, at, &left_out),
+            (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, at, reply),
+            (Phase::Live, ToClient::Granted(granted)) => return self.granted(now, at, &granted),
+            (Phase::Resuming | Phase::Live, ToClient::Placement(placement)) => {
+                return self.placement(now, at, &placement);
             }
-            (Phase::Live, ToClient::PeerPage(page)) => return self.peer_page(now, page),
+            (Phase::Live, ToClient::Elsewhere(elsewhere)) => self.elsewhere(now, at, elsewhere),
+            (Phase::Live, ToClient::Help(help)) if is_home => self.help(now, &help),
+            (Phase::Live, ToClient::Members(members)) if is_home => {
+                self.group.members(members, self.peers.eligible());
+            }
+            (Phase::Greeting | Phase::Resuming | Phase::Live, ToClient::Leader(leader)) if is_home => {
+                let is_live = self.nodes[at].session.is_live();
+                return self.group.leader(now, leader, is_live, self.peers.eligible());
+            }
+            (Phase::Live, ToClient::PeerPage(page)) if is_home => return self.peer_page(now, page),
             (Phase::Resuming | Phase::Live, ToClient::Ping(ping)) => {
-                self.send(now, Pong { nonce: ping.nonce });
+                self.send(now, at, Pong { nonce: ping.nonce });
             }
             (phase, _) => {
                 let text = format!("a message that a store does not send to a client that is {phase:?}");
@@ -210,14 +227,17 @@ impl Client {
 
     /// When [`Client::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let find = self.group.find_at().filter(|_| self.session.is_live());
-        self.session.poll_timeout().into_iter().chain(self.txns.impatient_at).chain(find).min()
+        let find = self.group.find_at().filter(|_| self.nodes[At::HOME].session.is_live());
+        let sessions = self.nodes.all().filter_map(|at| self.nodes[at].session.poll_timeout()).min();
+        sessions.into_iter().chain(self.txns.impatient_at).chain(find).min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.session_timeout(now);
-        if self.session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
+        for at in self.nodes.all() {
+            self.session_timeout(now, at);
+        }
+        if self.nodes[At::HOME].session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
             self.find_leader(now);
         }
         for txn in self.txns.impatient(now) {
@@ -232,8 +252,9 @@ impl Client {
 
     /// Begins a transaction.
     pub fn begin(&mut self) -> TxnHandle {
-        let txn = self.txns.begin(self.fetches.last());
-        if let Phase::Over(error @ TxnError::Stopped(_)) = self.session.up.phase() {
+        let home = &self.nodes[At::HOME];
+        let txn = self.txns.begin(home.fetches.last());
+        if let Phase::Over(error @ TxnError::Stopped(_)) = home.session.up.phase() {
             // With what is cached it could continue for long, and commit nothing in the end.
             self.txns.get(txn).expect("just begun").stop(State::Failed(error.clone()));
         }

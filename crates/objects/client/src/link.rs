@@ -1,69 +1,83 @@
-//! The link to the store: before any other message goes out on it, those have gone by which the store may forget, the
-//! acknowledgement and the releases; and with it goes everything that was under way.
+//! The links to the nodes of the store. The messages by which a node may forget, the acknowledgement and the releases,
+//! leave before any other. A lost link takes with it everything that was under way.
 
 use crate::Client;
-use machine::Goodbye;
+use crate::nodes::Node;
+use crate::places::At;
+use machine::{Goodbye, UpstreamId};
 use messages::{Ping, Released, ToServer};
-use types::Time;
+use types::{Rule, Time};
 
 impl Client {
-    /// Sends a message, after the acknowledgement and the releases that are due.
-    pub(crate) fn send(&mut self, now: Time, message: impl Into<ToServer>) {
-        self.piggyback();
-        self.session.up.sent(now);
-        self.out.send(message);
+    /// Sends a message to a node, after the acknowledgement and the releases that are due.
+    pub(crate) fn send(&mut self, now: Time, at: At, message: impl Into<ToServer>) {
+        self.piggyback(at);
+        let node = &mut self.nodes[at];
+        node.session.up.sent(now);
+        self.out.send(node.upstream, message);
     }
 
     /// Sends the acknowledgement and the releases alone, if no other message has gone out for this long.
-    pub(crate) fn send_due(&mut self, now: Time) {
-        if self.session.up.piggyback_is_due(now) {
-            self.piggyback();
-            self.session.up.sent(now);
+    pub(crate) fn send_due(&mut self, now: Time, at: At) {
+        if self.nodes[at].session.up.piggyback_is_due(now) {
+            self.piggyback(at);
+            self.nodes[at].session.up.sent(now);
         }
     }
 
-    fn piggyback(&mut self) {
-        if !self.session.up.piggyback() {
+    fn piggyback(&mut self, at: At) {
+        let Node { session, upstream, .. } = &mut self.nodes[at];
+        let upstream = *upstream;
+        if !session.up.piggyback() {
             return;
         }
-        if let Some(ack) = self.session.take_ack() {
-            self.out.send(ack);
+        if let Some(ack) = session.take_ack() {
+            self.out.send(upstream, ack);
         }
         let pages_per_message = self.config.limits.pages_per_message;
-        for pages in self.take_released().chunks(pages_per_message) {
-            self.out.send(Released { pages: pages.to_vec() });
+        for pages in self.take_released(at).chunks(pages_per_message) {
+            self.out.send(upstream, Released { pages: pages.to_vec() });
         }
-        self.peers.say_arrived(pages_per_message, &mut self.out);
+        if at == At::HOME {
+            self.peers.say_arrived(pages_per_message, &mut self.out);
+        }
     }
 
     /// Asks for a heartbeat.
-    pub(crate) fn ping(&mut self, now: Time) {
-        self.session.up.pinged(now);
-        self.send(now, Ping { nonce: now.0 });
+    pub(crate) fn ping(&mut self, now: Time, at: At) {
+        self.nodes[at].session.up.pinged(now);
+        self.send(now, at, Ping { nonce: now.0 });
     }
 
-    /// A heartbeat of the store: a message, or some bytes of one, or room for what is on its way there.
-    pub fn heard(&mut self, now: Time) {
-        self.session.up.heard(now);
+    /// A heartbeat of a node: a message, or some bytes of one, or room for what is on its way there.
+    pub fn heard(&mut self, now: Time, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.nodes[at].session.up.heard(now);
+        }
     }
 
     /// Returns the link up.
-    pub(crate) fn hang_up(&mut self, why: Goodbye) {
-        self.session_is_down();
-        self.out.hang_up(why);
+    pub(crate) fn hang_up(&mut self, at: At, why: Goodbye) {
+        self.session_is_down(at);
+        self.out.hang_up(self.nodes[at].upstream, why);
     }
 
     /// The link is gone, and with it every answer that was on its way.
-    pub(crate) fn session_is_down(&mut self) {
-        if self.session.up.is_up() {
-            self.group.lose(self.id, self.peers.eligible());
+    pub(crate) fn session_is_down(&mut self, at: At) {
+        if at == At::HOME {
+            if self.nodes[at].session.up.is_up() {
+                self.group.lose(self.id, self.peers.eligible());
+            }
+            self.peers.link_is_gone();
         }
-        self.session.up.close();
-        for page in self.fetches.link_is_gone() {
+        self.nodes[at].session.up.close();
+        for page in self.nodes[at].fetches.link_is_gone() {
             self.cache.pin(page, self.is_pinned(page));
         }
-        self.peers.link_is_gone();
-        self.allocator.link_is_gone();
-        self.commits.link_is_gone();
+        self.allocator.link_is_gone(at);
+        self.commits.link_is_gone(at);
+        if self.config.broken.is(Rule::OneCoordinator) {
+            self.commits.move_to(self.nodes.coordinator());
+        }
     }
 }

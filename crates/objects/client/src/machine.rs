@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, UpstreamId, Waiter};
-use messages::{Leading, LookForLeader, Reachable};
+use messages::{Leading, LookForLeader, Reachable, session_at};
 use types::{ClientId, PeerKey, Time};
 
 impl From<TxnHandle> for Waiter {
@@ -29,7 +29,7 @@ impl Machine for Client {
 
     fn connected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.connected(now),
+            Port::Upstream(upstream) => self.connected(now, upstream),
             Port::ToPeer(peer) => self.peer_connected(peer),
             Port::FromPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
         }
@@ -37,21 +37,21 @@ impl Machine for Client {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.disconnected(),
+            Port::Upstream(upstream) => self.disconnected(upstream),
             Port::ToPeer(peer) => self.peer_disconnected(now, peer),
             Port::FromPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
         }
     }
 
     fn heard(&mut self, now: Time, port: Port) {
-        if port == Port::SERVER {
-            self.heard(now);
+        if let Port::Upstream(upstream) = port {
+            self.heard(now, upstream);
         }
     }
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
-            Port::Upstream(_) => self.handle(now, message.expect()),
+            Port::Upstream(upstream) => self.handle(now, upstream, message.expect()),
             Port::FromPeer(_) => self.from_peer(now, message.expect()),
             // A peer that we send pages to has nothing to say but that it is gone.
             Port::ToPeer(_) | Port::Session(_) | Port::FromNode(_) => {}
@@ -81,8 +81,10 @@ impl Machine for Client {
 
     fn poll_output(&mut self) -> Option<Output> {
         Some(match self.poll_output()? {
-            outputs::Output::Send(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
-            outputs::Output::Hangup { reason, text } => Output::End(Port::SERVER, reason, text),
+            outputs::Output::Send(to, message) => Output::Send(Port::Upstream(to), Parcel::new(message), None),
+            outputs::Output::Open(upstream, addresses) => Output::Open(upstream, session_at(addresses)),
+            outputs::Output::Close(upstream) => Output::Close(upstream),
+            outputs::Output::Hangup { upstream, reason, text } => Output::End(Port::Upstream(upstream), reason, text),
             outputs::Output::DialPeer { peer, address } => Output::Dial(peer, address),
             outputs::Output::SendPeer { peer, message } => Output::Send(Port::ToPeer(peer), Parcel::new(message), None),
             outputs::Output::Lead { epoch } => Output::Beside(Opaque::new(Leading::Lead { epoch })),
@@ -103,16 +105,16 @@ impl Machine for Client {
         [tables::client(self)].into()
     }
 
-    fn way(&mut self, now: Time, _: UpstreamId) -> Option<String> {
-        self.way(now)
+    fn way(&mut self, now: Time, upstream: UpstreamId) -> Option<String> {
+        if upstream == UpstreamId::ONLY { self.way(now) } else { None }
     }
 
-    fn has_way(&self, _: UpstreamId) -> bool {
-        self.has_way()
+    fn has_way(&self, upstream: UpstreamId) -> bool {
+        upstream == UpstreamId::ONLY && self.has_way()
     }
 
-    fn looks_back(&self, _: UpstreamId) -> bool {
-        self.looks_back()
+    fn looks_back(&self, upstream: UpstreamId) -> bool {
+        upstream == UpstreamId::ONLY && self.looks_back()
     }
 
     fn go_back(&mut self, _: UpstreamId) {

@@ -3,15 +3,20 @@
 use crate::TxnHandle;
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use machine::Goodbye;
+use alloc::vec::Vec;
+use machine::{Goodbye, UpstreamId};
 use messages::{Leader, ToPeer, ToServer};
 use types::{ClientId, GoodbyeReason};
 
 /// An action that the machine wants done.
 #[derive(Debug)]
 pub enum Output {
-    /// Send a message to the store.
-    Send(ToServer),
+    /// Send a message to the node at the other end of this connection.
+    Send(UpstreamId, ToServer),
+    /// Open a connection to a node at one of these addresses, and open it again whenever it is lost.
+    Open(UpstreamId, Vec<String>),
+    /// Close a connection to a node for good.
+    Close(UpstreamId),
     /// Connect to a peer, and report the outcome.
     DialPeer {
         /// The peer.
@@ -38,6 +43,8 @@ pub enum Output {
     Wake(TxnHandle),
     /// The link is no good: drop it and, unless the reason is final, connect again.
     Hangup {
+        /// The connection.
+        upstream: UpstreamId,
         /// Why, by name.
         reason: GoodbyeReason,
         /// Why, for a person.
@@ -50,9 +57,19 @@ pub enum Output {
 pub(crate) struct Outputs(VecDeque<Output>);
 
 impl Outputs {
-    /// Sends a message to the store as it is; `Client::send` sends those first that are due before any other.
-    pub(crate) fn send(&mut self, message: impl Into<ToServer>) {
-        self.0.push_back(Output::Send(message.into()));
+    /// Sends a message to a node as it is; `Client::send` sends those first that are due before any other.
+    pub(crate) fn send(&mut self, to: UpstreamId, message: impl Into<ToServer>) {
+        self.0.push_back(Output::Send(to, message.into()));
+    }
+
+    /// Opens a connection to a node.
+    pub(crate) fn open(&mut self, upstream: UpstreamId, addresses: Vec<String>) {
+        self.0.push_back(Output::Open(upstream, addresses));
+    }
+
+    /// Closes a connection to a node.
+    pub(crate) fn close(&mut self, upstream: UpstreamId) {
+        self.0.push_back(Output::Close(upstream));
     }
 
     /// Connects to a peer.
@@ -81,9 +98,9 @@ impl Outputs {
     }
 
     /// Drops the link.
-    pub(crate) fn hang_up(&mut self, why: Goodbye) {
+    pub(crate) fn hang_up(&mut self, upstream: UpstreamId, why: Goodbye) {
         let Goodbye { reason, text } = why;
-        self.0.push_back(Output::Hangup { reason, text });
+        self.0.push_back(Output::Hangup { upstream, reason, text });
     }
 
     /// The next one.

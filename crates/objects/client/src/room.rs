@@ -12,6 +12,7 @@
 //!    changes.
 
 use crate::Client;
+use crate::places::At;
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
 use core::mem;
@@ -23,10 +24,12 @@ impl Client {
     /// of the page: until then its changes still concern us.
     pub(crate) fn make_room(&mut self, now: Time) {
         while let Some(evicted) = self.cache.evict() {
-            if self.txns.freeze(&evicted, self.session.horizon()) {
-                self.session.keep(evicted.page);
+            let is_read = self.txns.freeze(&evicted, self.nodes.horizon());
+            let session = &mut self.nodes.of_mut(evicted.page).session;
+            if is_read {
+                session.keep(evicted.page);
             } else {
-                self.session.release(now, evicted.page);
+                session.release(now, evicted.page);
             }
         }
     }
@@ -35,16 +38,16 @@ impl Client {
     pub(crate) fn let_go(&mut self, now: Time, workspace: &Workspace) {
         for touched in workspace.pages().iter().filter(|touched| touched.frozen().is_some()) {
             let page = touched.page;
-            let is_listed = self.session.keeps(page) || self.config.broken.is(Rule::ReleaseOnce);
+            let is_listed = self.nodes.of(page).session.keeps(page) || self.config.broken.is(Rule::ReleaseOnce);
             if is_listed && !self.holds(page) {
-                self.session.release(now, page);
+                self.nodes.of_mut(page).session.release(now, page);
             }
         }
     }
 
     /// Whether the page's changes concern us.
     fn holds(&self, page: PageId) -> bool {
-        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
+        let is_fetched = self.is_under_way(page) && !self.config.broken.is(Rule::ReleaseAfterFetch);
         let is_here = self.cache.find(page).is_some() || self.allocator.is_unused(page);
         is_here || is_fetched || self.txns.is_frozen(page)
     }
@@ -53,16 +56,22 @@ impl Client {
     /// released would be given to others; and so does one that somebody waits for.
     pub(crate) fn is_pinned(&self, page: PageId) -> bool {
         let is_taken = self.commits.taken().chain(self.txns.taken()).any(|taken| taken == page);
-        (is_taken && !self.config.broken.is(Rule::KeepTaken)) || self.fetches.is_under_way(page)
+        (is_taken && !self.config.broken.is(Rule::KeepTaken)) || self.is_under_way(page)
     }
 
-    /// The pages to be released now. Those that waited for a grant may be here again.
-    pub(crate) fn take_released(&mut self) -> Vec<PageId> {
-        let may_be_granted = self.allocator.is_asked() && !self.config.broken.is(Rule::KeepGranted);
-        if self.session.released.is_empty() || may_be_granted {
+    /// Whether the page was asked for and has not come yet.
+    pub(crate) fn is_under_way(&self, page: PageId) -> bool {
+        self.nodes.of(page).fetches.is_under_way(page)
+    }
+
+    /// The pages of a node to be released now. Releases that waited for a grant may concern pages that are here again.
+    pub(crate) fn take_released(&mut self, at: At) -> Vec<PageId> {
+        let may_be_granted = self.allocator.is_asked(at) && !self.config.broken.is(Rule::KeepGranted);
+        let session = &mut self.nodes[at].session;
+        if session.released.is_empty() || may_be_granted {
             return Vec::new();
         }
-        let mut released = mem::take(&mut self.session.released);
+        let mut released = mem::take(&mut session.released);
         released.retain(|&page| !self.holds(page));
         released
     }

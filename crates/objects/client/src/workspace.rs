@@ -319,6 +319,15 @@ impl Workspace {
         }
     }
 
+    /// Drops everything that the transaction has written, and keeps its reads.
+    pub(crate) fn drop_writes(&mut self) {
+        self.write_bytes = 0;
+        for touched in &mut self.pages {
+            touched.writes.clear();
+            touched.growth = 0;
+        }
+    }
+
     /// The transaction's own value of an object that it has written.
     pub(crate) fn own(&self, place: usize, object: ObjectId) -> Option<&Bytes> {
         self.pages[place].written(object.slot)?.value.as_ref()

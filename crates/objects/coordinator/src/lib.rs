@@ -154,6 +154,11 @@ impl Coordinator {
         self.masters.place(shard, at, opening);
     }
 
+    /// The node of a shard in a store of several, if that is known.
+    pub fn place_of(&self, shard: Shard) -> Option<NodeId> {
+        self.masters.place_of(shard)
+    }
+
     /// A session has said hello.
     pub fn connected(&mut self, session: SessionId) {
         self.sessions.insert(session, 0);

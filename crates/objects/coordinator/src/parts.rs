@@ -71,6 +71,11 @@ impl Masters {
         self.sharding.of(page)
     }
 
+    /// The node of a shard, if that was said.
+    pub(crate) fn place_of(&self, shard: Shard) -> Option<NodeId> {
+        self.places.get(&shard).map(|place| place.node)
+    }
+
     fn of(&self, shard: Shard) -> NodeId {
         self.places.get(&shard).map_or(self.own, |place| place.node)
     }

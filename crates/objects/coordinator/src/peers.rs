@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the link to n1 is lost      a transaction that n1 was asked to judge, and that has no count, counts as busy there
-//!   n1 is back: Undecided{a b}  a has committed: Decide    b is unknown: Release    c, which n1 does not name: applied
+//!   n1 is back: Unapplied{a b}  a has committed: Decide    b is unknown: Release    c, which n1 does not name: applied
 //!   n1 opens a shard again      a transaction that was prepared there in the earlier opening does not commit
 //! ```
 //! 1. A transaction that has its counts, or waits for them, does not depend on links: it is decided when they are back.

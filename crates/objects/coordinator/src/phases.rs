@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::mem;
 use messages::{Advance, CommitRequest, Decide, Outcome, Placed, Prepare, Release, Sequence, Verdict, Vote};
 use smallvec::SmallVec;
-use types::{NodeId, Refusal, Rule, TxnId, Vector, Version};
+use types::{NodeId, Refusal, Rule, TxnId, Vector};
 
 impl Coordinator {
     /// Asks masters for the parts that should be asked for now.
@@ -201,11 +201,8 @@ impl Coordinator {
         let writes = self.under_way.get(&txn).map_or(&[][..], |of| &of.request.writes);
         let of_page = |page| {
             let version = counts.of(self.masters.shard_of(page));
-            moved.iter().find(|advance| advance.page == page).copied().unwrap_or(Advance {
-                page,
-                prev: Version::ZERO,
-                version,
-            })
+            let known = moved.iter().find(|advance| advance.page == page).copied();
+            known.unwrap_or_else(|| Advance::from_unknown(page, version))
         };
         writes.iter().map(|delta| of_page(delta.page)).collect()
     }

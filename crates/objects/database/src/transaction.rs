@@ -2,11 +2,11 @@
 
 use crate::tries::Tries;
 use crate::{Database, Error, Result, nested};
-use client::{Client, TxnHandle};
+use client::{Client, TxnError, TxnHandle};
 use messages::Outcome;
 use std::sync::Arc;
 use std::task::Poll;
-use types::Version;
+use types::{Time, TxnId, Version};
 
 /// A running transaction. Dropping it before it has committed aborts it.
 ///
@@ -35,8 +35,8 @@ impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Forked`] if the database is of no use any more, [`Error::Nested`] inside of the body
-    /// of another transaction.
+    /// [`Error::Closed`] or [`Error::Forked`] if the database is of no use any more, [`Error::Nested`] inside of the
+    /// body of another transaction.
     pub fn begin(database: &Arc<Database>) -> Result<Self> {
         if nested::is_inside(database) {
             return Err(Error::Nested);
@@ -66,14 +66,35 @@ impl Transaction {
     /// # Errors
     /// [`Error::Doomed`] and [`Error::Refused`]: it has no effect. [`Error::OutcomeUnknown`], and whatever else says that
     /// the store has not answered: it may have taken effect.
-    pub async fn commit(mut self, tries: Option<&Tries>) -> Result<Committed> {
+    pub async fn commit(self, tries: Option<&Tries>) -> Result<Committed> {
+        self.database.yield_to_first(self.handle, tries.and_then(Tries::place)).await;
+        self.end_by(Client::commit).await
+    }
+
+    /// Ends it without its writes, and returns whether what it has read was true at one moment: a conclusion from that
+    /// counts. In a store of several nodes that takes an answer of the nodes.
+    ///
+    /// # Errors
+    /// [`Error::Doomed`] and [`Error::Refused`]: its reads are of two moments. Other errors mean that the
+    /// nodes have not answered.
+    pub async fn verify(self) -> Result<()> {
+        self.check()?;
+        if self.database.look(|client| client.sees_one_moment()) {
+            return Ok(());
+        }
+        self.end_by(Client::commit_reads).await.map(drop)
+    }
+
+    async fn end_by(
+        mut self,
+        end: impl Fn(&mut Client, Time, TxnHandle) -> Result<TxnId, TxnError>,
+    ) -> Result<Committed> {
         let txn = self.handle;
-        self.database.yield_to_first(txn, tries.and_then(Tries::place)).await;
         let (mut id, mut has_waited) = (None, false);
         let outcome = self.database.wait(txn, |client, now| {
             has_waited = id.is_some();
             if id.is_none() {
-                id = Some(client.commit(now, txn)?);
+                id = Some(end(client, now, txn)?);
             }
             Ok(client.outcome(txn)?.map_or(Poll::Pending, Poll::Ready))
         });

@@ -14,6 +14,8 @@
 //! 4. A page keeps its version over all of its lives. So a client that is granted one again hears first of all changes
 //!    that it has had: as of the receiver's horizon it is empty.
 //!
+//! In a store of several nodes, a node grants pages of the shards that it serves. Its `next` counts over the others.
+//!
 //! A page whose objects were deleted before they were home is spare at once, another one when it has been written back.
 //!
 //! Owners are not logged. After a restart unused pages belong to the client that claims them at resume; when the grace
@@ -24,6 +26,7 @@ use crate::Master;
 use crate::need::Need;
 use crate::outputs::{NextPage, Output};
 use crate::room::{Room, Waiting};
+use crate::shards::Shards;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -32,7 +35,7 @@ use directory::Urgency;
 use machine::Goodbye;
 use messages::{Grant, Granted};
 use types::limits::{GRANTED_SPACES_MAX, GRANTS_PER_SESSION_MAX};
-use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Version};
+use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Sharding, Version};
 
 /// New pages are added to spare ones only if these are less than this part of what is wanted. A client asks for more
 /// when it has as much left.
@@ -43,6 +46,43 @@ const UNCLAIMED_LOOKED_AT_MAX: usize = 16 * 1024;
 
 /// Whether something is in a page, or is about to be.
 type InUse<'a> = &'a dyn Fn(PageId) -> bool;
+
+/// The pages of the shards that the node serves.
+#[derive(Clone, Copy)]
+struct OwnPages<'a> {
+    sharding: Sharding,
+    shards: &'a Shards,
+}
+
+impl OwnPages<'_> {
+    fn has(self, page: PageId) -> bool {
+        self.shards.serves(self.sharding.of(page))
+    }
+
+    /// The first `count` of them, from a page on.
+    fn after(self, from: PageId, mut count: u32) -> Vec<PageRange> {
+        let (extent, mut ranges, mut first) = (self.sharding.extent().get(), Vec::new(), from.number);
+        if self.shards.are_all() {
+            count = count.min(u32::MAX - first);
+            return [PageRange { first: from, count }].into_iter().filter(|range| range.count > 0).collect();
+        }
+        // After as many extents as there are shards, each has had its turn.
+        let mut in_vain = 0;
+        while count > 0 && in_vain <= self.sharding.shards().get() {
+            let page = PageId::new(from.space, first);
+            let Some(next) = (first / extent + 1).checked_mul(extent) else { break };
+            if self.has(page) {
+                let range = PageRange { first: page, count: count.min(next - first) };
+                (count, in_vain) = (count - range.count, 0);
+                ranges.push(range);
+            } else {
+                in_vain += 1;
+            }
+            first = next;
+        }
+        ranges
+    }
+}
 
 /// Consecutive pages of one owner, found by the first of them.
 #[derive(Clone, Copy, Debug)]
@@ -245,7 +285,8 @@ impl Grants {
 
     /// Gives pages to a client: spare ones first, then new consecutive ones. A good part of what is wanted, if it
     /// is spare, is enough: the client asks again, and until then more may have become spare.
-    fn give(&mut self, client: ClientId, space: u32, count: u32, in_use: InUse<'_>) -> Given {
+    fn give(&mut self, client: ClientId, grant: Grant, in_use: InUse<'_>, own: OwnPages<'_>) -> Given {
+        let Grant { space, count } = grant;
         let mut given = Given::default();
         let mut wanted = (count as usize).min(self.limits.pages_per_message).min(self.allowance(client)) as u32;
         if wanted == 0 || (!self.next.contains_key(&space) && self.next.len() >= GRANTED_SPACES_MAX) {
@@ -264,11 +305,11 @@ impl Grants {
         }
         let spare: u32 = given.ranges.iter().map(|range| range.count).sum();
         let first = self.next.get(&space).copied().unwrap_or(1);
-        let new = if spare < enough { wanted.min(u32::MAX - first) } else { 0 };
-        if new > 0 {
-            self.granted_below(space, first + new);
-            given.ranges.push(PageRange { first: PageId::new(space, first), count: new });
-            given.next = Some(first + new);
+        let new = if spare < enough { own.after(PageId::new(space, first), wanted) } else { Vec::new() };
+        if let Some(next) = new.last().and_then(|range| range.first.number.checked_add(range.count)) {
+            self.granted_below(space, next);
+            given.ranges.extend(new);
+            given.next = Some(next);
         }
         for &range in &given.ranges {
             self.own(client, range);
@@ -376,9 +417,10 @@ impl Master {
     /// Returns a client up to `count` pages. It holds them from here on.
     fn give(&mut self, to: SessionId, grant: Grant, count: u32) {
         let Some(client) = self.sessions.client(to) else { return };
-        let in_use = |page| self.pages.is_in_use(page);
-        let given = self.grants.give(client, grant.space, count, &in_use);
+        let own = OwnPages { sharding: self.config.sharding, shards: &self.shards };
+        let in_use = |page| self.pages.is_in_use(page) || !own.has(page);
         let space = grant.space;
+        let given = self.grants.give(client, Grant { space, count }, &in_use, own);
         let next = given.next.map(|next| NextPage { space, next });
         let mut had_others = false;
         for page in given.ranges.iter().flat_map(|range| range.pages()) {

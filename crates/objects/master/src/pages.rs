@@ -292,11 +292,10 @@ impl Pages {
         self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
     }
 
-    /// The transactions of a coordinator that are prepared and not decided.
-    pub(crate) fn undecided_of(&self, coordinator: NodeId) -> impl Iterator<Item = TxnId> + '_ {
-        let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| {
-            prepared.decided.is_none() && prepared.coordinator == coordinator
-        };
+    /// The transactions of a coordinator that are prepared and not applied. Some may be decided, and wait for earlier
+    /// counts.
+    pub(crate) fn unapplied_of(&self, coordinator: NodeId) -> impl Iterator<Item = TxnId> + '_ {
+        let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| prepared.coordinator == coordinator;
         self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
     }
 

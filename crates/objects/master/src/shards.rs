@@ -40,6 +40,11 @@ impl Shards {
         }
     }
 
+    /// Whether all there are are served, as the store has one node.
+    pub(crate) fn are_all(&self) -> bool {
+        matches!(self, Self::All)
+    }
+
     /// Whether a shard is served.
     pub(crate) fn serves(&self, shard: Shard) -> bool {
         match self {
@@ -97,11 +102,12 @@ impl Master {
         home.counts().iter().copied().filter(|(shard, _)| self.shards.serves(*shard)).collect()
     }
 
-    /// The transactions of a coordinator that are prepared here and not decided, in order.
-    pub fn undecided_of(&self, coordinator: NodeId) -> Vec<TxnId> {
-        let mut undecided: Vec<_> = self.pages.undecided_of(coordinator).collect();
-        undecided.sort_unstable();
-        undecided
+    /// The transactions of a coordinator that are prepared here and not applied, in order. Any other that has committed
+    /// is applied.
+    pub fn unapplied_of(&self, coordinator: NodeId) -> Vec<TxnId> {
+        let mut unapplied: Vec<_> = self.pages.unapplied_of(coordinator).collect();
+        unapplied.sort_unstable();
+        unapplied
     }
 
     /// The link to a coordinator is lost. Transactions that wait here are forgotten, as it would ask again; prepared

@@ -297,6 +297,8 @@ fn nobody_waits_for_a_decision_that_waits() {
     assert!(peer.prepare(3, &[(1, 2)], &[], READ_ONLY).is_empty(), "2 is not decided");
     assert_eq!(peer.decide(2, &[(0, 2), (1, 1)]), ["3 stale"], "1 may come before 2");
     assert_eq!(peer.prepare(1, &[(1, 2)], &[(1, 2)], HELD), ["1 stale"]);
+    // It is not applied, and the coordinator of a new link does not take it for that.
+    assert_eq!(peer.master.unapplied_of(COORDINATOR), [txn(1), txn(2)]);
     // Its reads are free: a later commit is behind it.
     assert_eq!(peer.prepare(4, &[(0, 3)], &[(0, 3)], AT_ONCE), ["4 prepared above v2"]);
     assert_eq!(peer.release(1), ["2 applied at [1, 2]", "told of [2, 2] through {0: v2, 1: v1}"]);
@@ -345,8 +347,8 @@ fn a_lost_coordinator_leaves_what_is_prepared() {
     peer.prepare(1, &[], &[(0, 1)], AT_ONCE);
     assert!(peer.prepare(2, &[(0, 1)], &[(0, 1)], IN_TURN).is_empty(), "it waits");
     peer.master.lost_coordinator(COORDINATOR);
-    assert_eq!(peer.master.undecided_of(COORDINATOR), [txn(1)]);
-    assert!(peer.master.undecided_of(NodeId(7)).is_empty());
+    assert_eq!(peer.master.unapplied_of(COORDINATOR), [txn(1)]);
+    assert!(peer.master.unapplied_of(NodeId(7)).is_empty());
     assert_eq!(peer.release(1), [""; 0], "nobody waits any more");
 }
 

@@ -14,10 +14,10 @@ type Openings = BTreeMap<Shard, Opening>;
 /// A change that a node's store learns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Another node has the shard, in this opening.
-    Place(Shard, NodeId, Opening),
-    /// A node that this one opens the link to is there.
-    Link(NodeId, String),
+    /// Other nodes have these shards, each in an opening.
+    Place(Vec<(Shard, NodeId, Opening)>),
+    /// A node is reached at this address.
+    Address(NodeId, String),
     /// These shards open here: the logs of all nodes are asked.
     Open(Openings),
     /// A shard opens here that was closed in order at this count.
@@ -32,8 +32,8 @@ impl Change {
     /// Tells a store.
     pub(crate) fn tell(self, store: &mut Store, now: Time) {
         match self {
-            Self::Place(shard, at, opening) => store.place(shard, at, opening),
-            Self::Link(node, address) => store.open_link(now, node, vec![address]),
+            Self::Place(places) => store.place(now, &places),
+            Self::Address(node, address) => store.node_is_at(now, node, &address),
             Self::Open(openings) => store.open(now, &openings.into_iter().collect()),
             Self::OpenClosed(shard, opening, count) => store.open_closed(now, shard, opening, count),
             Self::Sequence(epoch) => store.sequence(now, epoch),
@@ -49,7 +49,7 @@ pub(crate) struct Follower {
     node: String,
     run: Drawn,
     placed: BTreeMap<Shard, (NodeId, Opening)>,
-    links: BTreeMap<NodeId, String>,
+    addresses: BTreeMap<NodeId, String>,
     has_opened: bool,
     sequencer: Option<SequencerRecord>,
     /// The highest numbers that were seen.
@@ -65,7 +65,7 @@ impl Follower {
             node: node.to_owned(),
             run,
             placed: BTreeMap::new(),
-            links: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             has_opened: false,
             sequencer: None,
             epoch,
@@ -81,7 +81,7 @@ impl Follower {
         self.never_back(view)?;
         let mut changes = Vec::new();
         self.learn_placement(view, &mut changes);
-        self.learn_links(view, &mut changes);
+        self.learn_addresses(view, &mut changes);
         self.open(view, &mut changes);
         self.learn_sequencer(view, &mut changes);
         Ok(changes)
@@ -103,23 +103,27 @@ impl Follower {
     }
 
     fn learn_placement(&mut self, view: &View, changes: &mut Vec<Change>) {
+        let mut places = Vec::new();
         for (&shard, placement) in &view.placement {
-            let Some(opening) = view.openings.get(&shard) else { continue };
+            // A shard that was never opened has its place all the same.
+            let opening = view.openings.get(&shard).map_or(0, |opening| opening.value.opening);
             let Some(at) = view.number(&placement.value.node) else { continue };
-            let place = (at, Opening(opening.value.opening));
+            let place = (at, Opening(opening));
             if placement.value.node != self.node && self.placed.insert(shard, place) != Some(place) {
-                changes.push(Change::Place(shard, place.0, place.1));
+                places.push((shard, place.0, place.1));
             }
+        }
+        if !places.is_empty() {
+            changes.push(Change::Place(places));
         }
     }
 
-    fn learn_links(&mut self, view: &View, changes: &mut Vec<Change>) {
-        let Some(own) = view.number(&self.node) else { return };
+    fn learn_addresses(&mut self, view: &View, changes: &mut Vec<Change>) {
         for (node, record) in &view.nodes {
             let (Some(number), address) = (view.number(node), &record.value.address) else { continue };
-            if number < own && self.links.get(&number) != Some(address) {
-                self.links.insert(number, address.clone());
-                changes.push(Change::Link(number, address.clone()));
+            if self.addresses.get(&number) != Some(address) {
+                self.addresses.insert(number, address.clone());
+                changes.push(Change::Address(number, address.clone()));
             }
         }
     }
@@ -191,8 +195,14 @@ mod tests {
             entry(Key::Opening(Shard(1)), r#"{"opening":2,"run":"000000000000000a"}"#),
             entry(Key::Epoch, "3"),
         ];
-        // Shard 4 has no opening of this run yet, so shard 1 waits; n3 opens the link to n2.
-        let expected = [Change::Place(Shard(0), NodeId(0), Opening(5)), Change::Link(NodeId(0), "a:1".into())];
+        // Shard 4 has no opening of this run yet, so shard 1 waits.
+        // Shards that were never opened have their place.
+        let never = |shard, node| (Shard(shard), NodeId(node), Opening(0));
+        let expected = [
+            Change::Place(vec![(Shard(0), NodeId(0), Opening(5)), never(2, 2), never(3, 0), never(5, 2)]),
+            Change::Address(NodeId(0), "a:1".into()),
+            Change::Address(NodeId(2), "a:3".into()),
+        ];
         assert_eq!(n2.learn(&view(&at_first)).unwrap(), expected);
         assert_eq!(n2.learn(&view(&at_first)).unwrap(), []);
         let later = [
@@ -204,8 +214,8 @@ mod tests {
             entry(Key::Epoch, "4"),
         ];
         let expected = [
-            Change::Place(Shard(0), NodeId(0), Opening(6)),
-            Change::Link(NodeId(0), "a:9".into()),
+            Change::Place(vec![(Shard(0), NodeId(0), Opening(6))]),
+            Change::Address(NodeId(0), "a:9".into()),
             Change::OpenClosed(Shard(4), Opening(8), Version(99)),
             Change::Open([(Shard(1), Opening(2))].into_iter().collect()),
             Change::FollowSequencer(NodeId(0)),
@@ -219,7 +229,7 @@ mod tests {
         let mut n2 = follower();
         let elected =
             [entry(Key::Sequencer, r#"{"node":"n2","run":"000000000000000a","epoch":4}"#), entry(Key::Epoch, "4")];
-        assert_eq!(n2.learn(&view(&elected)).unwrap(), [Change::Sequence(Epoch(4))]);
+        assert_eq!(n2.learn(&view(&elected)).unwrap()[1..], [Change::Sequence(Epoch(4))]);
         assert_eq!(n2.learn(&view(&elected)).unwrap(), []);
         // The key is gone, and comes back with the next term.
         assert_eq!(n2.learn(&view(&[entry(Key::Epoch, "4")])).unwrap(), []);

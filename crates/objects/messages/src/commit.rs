@@ -110,6 +110,13 @@ fields! {
     }
 }
 
+impl Advance {
+    /// An advance from an unknown version. It is out of sequence for a cache that lacks a change before it.
+    pub fn from_unknown(page: PageId, version: Version) -> Self {
+        Self { page, prev: version.before(), version }
+    }
+}
+
 /// How many pages are read, and how many written, stand before both; the values that are written are the body.
 impl Layout for CommitRequest {
     const LIMITS: Limits =

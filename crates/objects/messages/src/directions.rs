@@ -7,12 +7,14 @@
 //! | [`PEER`] | a client for its peers | `ToPeer` | `ToPeer` |
 
 use crate::{
-    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Fetch, FindLeader, GROUP, Grant, Granted, Hello,
-    Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page, PeerHello, PeerPage, Ping, Pong,
-    Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated, Welcome,
+    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Elsewhere, Fetch, FindLeader, GROUP, Grant,
+    Granted, Hello, Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page, PeerHello,
+    PeerPage, Ping, Placement, Pong, Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated, Welcome,
 };
-use framing::{Codec, End, family};
-use machine::{Goodbye, Message, Pace, Welcomed};
+use alloc::string::String;
+use alloc::vec::Vec;
+use framing::{Codec, End, family, upstream};
+use machine::{Goodbye, Message, Pace, Upstream, Welcomed};
 
 family! {
     of "store";
@@ -97,6 +99,10 @@ family! {
         32 Leased,
         /// A transaction is about to change what a group holds.
         33 Intent,
+        /// The nodes of the store, and the node of each shard.
+        40 Placement,
+        /// A page is at another node.
+        41 Elsewhere,
     }
 
     /// The messages between peers.
@@ -115,6 +121,11 @@ pub const SERVER: &dyn Codec = End::<ToServer, ToClient>::CODEC;
 
 /// The end that opens them.
 pub const CLIENT: &dyn Codec = End::<ToClient, ToServer>::CODEC;
+
+/// The session of a client with a node at one of these addresses.
+pub fn session_at(addresses: Vec<String>) -> Upstream {
+    upstream(CLIENT, addresses)
+}
 
 /// Either end of a connection between peers.
 pub const PEER: &dyn Codec = End::<ToPeer, ToPeer>::CODEC;

@@ -141,10 +141,10 @@ impl Layout for Revalidated {
 }
 
 /// The bytes of an empty text.
-const TEXT_BYTES_MIN: usize = u16::BYTES;
+pub(crate) const TEXT_BYTES_MIN: usize = u16::BYTES;
 
 /// The most that an address takes, with its length.
-const ADDRESS_BYTES: usize = TEXT_BYTES_MIN + ADDRESS_BYTES_MAX;
+pub(crate) const ADDRESS_BYTES: usize = TEXT_BYTES_MIN + ADDRESS_BYTES_MAX;
 
 /// The name, the redirector's address, the store's, then of each member its id and address.
 impl Layout for Members {
@@ -184,10 +184,10 @@ impl Layout for Members {
     }
 }
 
-fn put_address(meta: &mut Meta<'_>, address: &str) -> Result<(), WireError> {
+pub(crate) fn put_address(meta: &mut Meta<'_>, address: &str) -> Result<(), WireError> {
     put_text(meta, "bytes of an address", address, ADDRESS_BYTES_MAX)
 }
 
-fn get_address(reader: &mut Reader<'_>) -> Result<String, WireError> {
+pub(crate) fn get_address(reader: &mut Reader<'_>) -> Result<String, WireError> {
     get_text(reader, "bytes of an address", ADDRESS_BYTES_MAX)
 }

@@ -9,6 +9,7 @@
 //! | [`invalidation`] | `Invalidations` | `Ack` |
 //! | [`grant`] | `Grant` | `Granted` |
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
+//! | [`placement`] | | `Placement`, `Elsewhere` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
 //! | [`watch`] | `Intent` | `Leased`, `Promise`, `Invalidations` |
@@ -41,6 +42,7 @@ pub mod lease;
 pub mod lineage;
 pub mod nodes;
 pub mod order;
+pub mod placement;
 pub mod roles;
 pub mod session;
 pub mod upstream;
@@ -50,7 +52,7 @@ pub mod watch;
 pub use admission::admit;
 pub use beside::{Leading, LookForLeader};
 pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageReads};
-pub use directions::{CLIENT, PEER, SERVER, ToClient, ToPeer, ToServer};
+pub use directions::{CLIENT, PEER, SERVER, ToClient, ToPeer, ToServer, session_at};
 pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
 pub use grant::{Grant, Granted};
 pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
@@ -59,7 +61,8 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Undecided, Withdraw};
+pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Unapplied, Withdraw};
+pub use placement::{Elsewhere, NodeAt, Placement};
 pub use roles::{Among, Decide, Openings, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use upstream::{Overdue, Phase, Upstream};

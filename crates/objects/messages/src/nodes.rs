@@ -5,7 +5,7 @@
 //!   n2, which opens the link             n1
 //!     | NodeHello ---------------------> |
 //!     | <--------------------- NodeHello |
-//!     | <--- Undecided, Home ----------> |     then everything else, in both directions
+//!     | <--- Unapplied, Home ----------> |     then everything else, in both directions
 //! ```
 //! A link keeps the order of its messages. A message that is on its way when the link is lost never arrives.
 
@@ -50,7 +50,7 @@ family! {
         /// To a coordinator: the counts.
         10 Placed,
         /// To a coordinator: the transactions that wait for its decision.
-        11 Undecided,
+        11 Unapplied,
         /// To a log: shards open.
         12 Recall,
         /// To a master: what a log holds for shards that open.
@@ -63,13 +63,13 @@ family! {
 /// Either end of a link between nodes.
 pub const CODEC: &dyn Codec = End::<ToNode, ToNode>::CODEC;
 
-/// Opens the link to a node at one of these addresses.
-pub fn link_to(addresses: Vec<String>) -> Upstream {
-    framing::upstream(CODEC, addresses)
+/// The link to a node at this address.
+pub fn link_to(address: String) -> Upstream {
+    framing::upstream(CODEC, [address].into())
 }
 
-/// Transactions in one [`Undecided`].
-pub const UNDECIDED_PER_MESSAGE_MAX: usize = 4096;
+/// Transactions in one [`Unapplied`].
+pub const UNAPPLIED_PER_MESSAGE_MAX: usize = 4096;
 
 /// Commits in one [`Recalled`].
 pub const RECALLED_PER_MESSAGE_MAX: usize = 256;
@@ -102,14 +102,15 @@ messages! {
         pub advances: Vec<Advance> as Rest<TXN_PAGES_MAX>,
     }
 
-    /// The transactions of a coordinator that a master has prepared and has no decision for: the master's first word on
-    /// each link. The coordinator answers with a decision or a release for each that is not under way.
+    /// The transactions of a coordinator that a master has prepared and not applied: the master's first message on each
+    /// link. The coordinator answers with a decision or a release for each that is not under way. Any other that has
+    /// committed is applied.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Undecided {
+    pub struct Unapplied {
         /// Whether these are the last.
         pub is_last: bool,
         /// The transactions.
-        pub txns: Vec<TxnId> as Rest<UNDECIDED_PER_MESSAGE_MAX>,
+        pub txns: Vec<TxnId> as Rest<UNAPPLIED_PER_MESSAGE_MAX>,
     }
 
     /// Wants to know what a log holds for shards that open.

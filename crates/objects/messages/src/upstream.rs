@@ -81,6 +81,11 @@ impl<E> Default for Upstream<E> {
 }
 
 impl<E> Upstream<E> {
+    /// A session with another node of the same store. It knows the store, and no lives of the node.
+    pub fn beside(&self) -> Self {
+        Self { cluster: self.cluster, sharding: self.sharding, ..Self::default() }
+    }
+
     /// How far it is.
     pub fn phase(&self) -> &Phase<E> {
         &self.phase

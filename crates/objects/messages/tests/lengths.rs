@@ -37,6 +37,8 @@ fn smallest() -> Vec<Parcel> {
         to_server(Fetch { pages: vec![], at_least: Version(0).into(), number: 0, follow: None }),
         to_client(empty_page(0)),
         to_client(LeftOut { page: page(1), number: 0, damage: None }),
+        to_client(Placement { nodes: vec![], shards: vec![] }),
+        to_client(Elsewhere { page: page(1), number: 0 }),
         to_server(Released { pages: vec![] }),
         to_server(CommitRequest {
             txn: txn(),

@@ -66,7 +66,7 @@ fn samples() -> Vec<ToNode> {
         Applied { txn: TXN, advances: vec![moved] }.into(),
         Sequence { txn: TXN, shards: [Shard(1), Shard(4)].into_iter().collect() }.into(),
         Placed { txn: TXN, counts: vector(&[(1, 5)]) }.into(),
-        Undecided { is_last: true, txns: vec![TXN] }.into(),
+        Unapplied { is_last: true, txns: vec![TXN] }.into(),
         Recall { openings: openings() }.into(),
         Recalled { openings: openings(), commits: vec![commit], is_last: false }.into(),
         Home { through: vector(&[(1, 5)]) }.into(),

@@ -3,11 +3,14 @@
 use crate::stamp::Stamps;
 use crate::{AsyncTx, Error, Result, Tx};
 use client::{Client, Stats, TxnHandle};
-use database::{Async, Blocking, Database, GaveUp, Inside, Mode, Transaction, Tries, block_on};
+use database::{Async, Blocking, Cure, Database, GaveUp, Inside, Mode, Transaction, Tries, apart, block_on};
 use machine::{Driver, Hosted};
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 use types::MAIN_SPACE;
 
@@ -90,7 +93,7 @@ impl Db {
             let mut tx = self.tx::<Blocking>(&running);
             let ran = {
                 let _inside = Inside::enter(&self.database);
-                body(&mut tx)
+                apart(|| body(&mut tx))
             };
             match block_on(end(running, ran, &tries)) {
                 Ok(answer) => return Ok(answer),
@@ -130,7 +133,10 @@ impl Db {
                 // Other tasks run on this thread between two polls, with transactions of their own.
                 poll_fn(|context| {
                     let _inside = Inside::enter(&self.database);
-                    running.as_mut().poll(context)
+                    match apart(|| running.as_mut().poll(context)) {
+                        Ok(polled) => polled.map(Ok),
+                        Err(panic) => Poll::Ready(Err(panic)),
+                    }
                 })
                 .await
             };
@@ -165,18 +171,26 @@ pub fn wait_for<F: Future>(future: F) -> F::Output {
     block_on(future)
 }
 
-/// Commits what ran well. A body that failed is aborted by the drop; whether it was doomed is asked before, because its
-/// error may only come of that.
-async fn end<R>(running: Transaction, ran: Result<R>, tries: &Tries) -> Result<R> {
+/// Commits what ran well. The error of a body, or its panic, may come of something that it should not have seen: it
+/// counts when what the body has read was true. An error of the database's own needs no proof.
+async fn end<R>(running: Transaction, ran: thread::Result<Result<R>>, tries: &Tries) -> Result<R> {
     match ran {
-        Ok(answer) => {
+        Ok(Ok(answer)) => {
             running.commit(Some(tries)).await?;
             Ok(answer)
         }
-        Err(error) => {
+        Ok(Err(error)) if error.of_database().is_some() => {
             running.check()?;
             Err(error)
         }
+        Ok(Err(error)) => {
+            running.verify().await?;
+            Err(error)
+        }
+        Err(panic) => match running.verify().await {
+            Err(error) if Cure::of(&error).is_some() => Err(error.into()),
+            _ => resume_unwind(panic),
+        },
     }
 }
 

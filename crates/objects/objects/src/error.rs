@@ -240,7 +240,7 @@ impl From<database::Error> for Error {
 
 impl Error {
     /// The inverse: the same error as the database says it, if it is one of those.
-    fn of_database(&self) -> Option<database::Error> {
+    pub(crate) fn of_database(&self) -> Option<database::Error> {
         use database::Error as Below;
         Some(match self {
             Self::Doomed => Below::Doomed,

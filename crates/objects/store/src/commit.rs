@@ -100,9 +100,12 @@ impl Store {
         match output {
             Output::Send(to, message) => self.out.send(to, message),
             Output::Grant(to, granted, next) => {
-                let record = next.map(|NextPage { space, next }| Record::Grant { space, next });
-                let after = record.map(|record| self.log.append(record, &mut self.out));
-                self.out.send_after(to, granted, after);
+                if let Some(NextPage { space, next }) = next {
+                    self.last_grant = self.log.append(Record::Grant { space, next }, &mut self.out);
+                }
+                // Pages of a grant that did not reach its client are granted again, perhaps before their record is
+                // durable.
+                self.out.send_after(to, granted, Some(self.last_grant));
             }
             Output::AwaitRoom(session) => self.out.await_room(session),
             Output::End(session, why) => self.end(now, session, why),

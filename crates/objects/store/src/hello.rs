@@ -25,6 +25,13 @@ impl Store {
             let text = format!("expected {WATCHERS_MAX} watchers at most, got one more: stop one that is not needed");
             return Err(Goodbye { reason: GoodbyeReason::Full, text });
         }
+        if self.config.has_peers() {
+            self.check_open()?;
+            if kind != Kind::Client {
+                let text = "expected a client: a store of several nodes takes no group and no watcher yet".into();
+                return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
+            }
+        }
         let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
         let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {
             reason: GoodbyeReason::Superseded,
@@ -38,6 +45,9 @@ impl Store {
         self.master.connected(from, hello.client, kind);
         let welcome = self.welcome(features);
         self.out.send_after(from, welcome, Some(self.lives.first_record()));
+        if self.config.has_peers() {
+            self.tell_placement(from);
+        }
         Ok(())
     }
 

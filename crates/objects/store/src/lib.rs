@@ -5,10 +5,11 @@
 //! # How it is called
 //! [`Store::new`], then [`Store::recover`] for each record of the log in order, then [`Store::start`]. From then on, in
 //! any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
-//! [`Store::handle_timeout`]; in a store of several nodes also [`Store::open_link`], [`Store::link_is_up`],
+//! [`Store::handle_timeout`]; in a store of several nodes also [`Store::node_is_at`], [`Store::link_is_up`],
 //! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::open_closed`], [`Store::place`],
-//! [`Store::sequence`], [`Store::follow_sequencer`], [`Store::extend_lease`] and [`Store::end_lease`]. After each of them [`Store::poll_output`] until it returns
-//! nothing, then [`Store::poll_timeout`] for when to call again. `now` never goes back.
+//! [`Store::sequence`], [`Store::follow_sequencer`], [`Store::extend_lease`] and [`Store::end_lease`]. After each of
+//! them [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again. `now`
+//! never goes back.
 //!
 //! # Files
 //! | file | what it knows or does |
@@ -21,6 +22,7 @@
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
 //! | `lives` | the lives of the process, and leases that were given before a restart |
 //! | `links`, `peers` | connections to other nodes; what is said there |
+//! | `placement` | where the other nodes are, and which has which shard, for clients |
 //! | `lease` | how long the node may speak |
 //! | `openings`, `kept` | shards that open; what of the log other nodes need |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
@@ -50,6 +52,7 @@ mod machine;
 mod openings;
 mod outputs;
 mod peers;
+mod placement;
 mod recovery;
 mod room;
 mod sessions;
@@ -79,6 +82,7 @@ use messages::{Ping, ToClient, ToNode, ToServer};
 use openings::Opens;
 use outputs::Outputs;
 use peers::Peers;
+use placement::Nodes;
 use recovery::Recovery;
 use room::Room;
 use sequencer::Sequencer;
@@ -201,8 +205,8 @@ pub enum Output {
     /// End a connection that is a link, or does not become one.
     EndLink(Port, Goodbye),
     /// Open a connection to another node, whenever there is none.
-    OpenLink(UpstreamId, Vec<String>),
-    /// End a connection to another node, and open it no more.
+    OpenLink(UpstreamId, String),
+    /// Close such a connection for good.
     CloseLink(UpstreamId),
     /// Do disk work.
     Disk(DiskWork),
@@ -231,6 +235,8 @@ pub struct Store {
     master: Master,
     log: Log,
     room: Room,
+    /// The last record of a grant.
+    last_grant: Position,
     in_flight: InFlight,
     covered: Covered,
     peers: Peers,
@@ -238,6 +244,7 @@ pub struct Store {
     lease: NodeLease,
     openings: Opens,
     kept: Kept,
+    nodes: Nodes,
     recovery: Recovery,
     /// When the silent are looked for next.
     sweep: Option<Time>,
@@ -307,6 +314,7 @@ impl Store {
             master: Master::new(config.of_master(), master::Opened { pages, next_pages, aside }),
             log: Log::new(log_bytes_free),
             room: Room::default(),
+            last_grant: Position(0),
             in_flight: InFlight::default(),
             covered: Covered::default(),
             peers: Peers::new(config.node),
@@ -314,6 +322,7 @@ impl Store {
             lease: NodeLease::default(),
             openings: Opens::default(),
             kept: Kept::default(),
+            nodes: Nodes::default(),
             recovery: Recovery::new(applied),
             sweep: None,
             closing: false,
@@ -481,7 +490,7 @@ impl Store {
                 Ok(())
             }
             ToServer::Pong(_) => Ok(()),
-            ToServer::Fetch(fetch) => self.master.fetch(from, fetch),
+            ToServer::Fetch(fetch) => self.fetch(from, fetch),
             ToServer::Released(released) => self.master.released(from, &released),
             ToServer::Commit(request) => self.commit(now, from, request),
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
@@ -527,6 +536,17 @@ impl Store {
                 break;
             }
         }
+        self.open_to_clients(now);
         self.finish_closing(now);
+    }
+
+    /// A store of several nodes takes clients once its shards are open, and tells them where the others are.
+    fn open_to_clients(&mut self, now: Time) {
+        if self.config.has_peers() {
+            if !self.lives.is_named() && self.is_open() {
+                self.name_life(now);
+            }
+            self.tell_placement_to_all();
+        }
     }
 }

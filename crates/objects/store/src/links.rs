@@ -14,15 +14,14 @@ use ::machine::{Goodbye, Port, UpstreamId};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use messages::{NodeHello, ToNode};
 use types::{GoodbyeReason, NodeId, Time};
 
 /// The connections that lead to nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// The nodes to which this one opens links, and where.
-    addresses: BTreeMap<NodeId, Vec<String>>,
+    /// The connections that this node opens: where, and how many there were before to the same node.
+    opened: BTreeMap<NodeId, (String, u64)>,
     by_node: BTreeMap<NodeId, Port>,
     by_port: BTreeMap<Port, NodeId>,
 }
@@ -52,25 +51,27 @@ impl Links {
 }
 
 impl Store {
-    /// Opens the link to a node with a lower number, at one of these addresses, whenever there is none. A link to other
-    /// addresses ends.
-    pub fn open_link(&mut self, now: Time, node: NodeId, addresses: Vec<String>) {
-        let upstream = upstream_of(node);
-        match self.links.addresses.insert(node, addresses.clone()) {
-            Some(known) if known == addresses => return,
-            Some(_) => {
-                self.link_is_down(now, Port::Upstream(upstream));
-                self.out.close_link(upstream);
-            }
-            None => {}
+    /// Opens the link to a node with a lower number, at this address, whenever there is none. The one to an earlier
+    /// address is closed.
+    pub(crate) fn open_link(&mut self, now: Time, node: NodeId, address: &str) {
+        let earlier = self.links.opened.get(&node).cloned();
+        if earlier.as_ref().is_some_and(|(known, _)| known == address) {
+            return;
         }
-        self.out.open_link(upstream, addresses);
+        if let Some((_, count)) = earlier {
+            let upstream = upstream_of(node, count);
+            self.link_is_down(now, Port::Upstream(upstream));
+            self.out.close_link(upstream);
+        }
+        let count = earlier.map_or(0, |(_, count)| count + 1);
+        self.links.opened.insert(node, (address.into(), count));
+        self.out.open_link(upstream_of(node, count), address.into());
     }
 
     /// A connection that may become a link is up.
     pub fn link_is_up(&mut self, port: Port) {
-        if let Port::Upstream(UpstreamId(number)) = port {
-            self.say_hello(port, NodeId(number as u16));
+        if let Port::Upstream(upstream) = port {
+            self.say_hello(port, node_of(upstream));
         }
     }
 
@@ -112,7 +113,7 @@ impl Store {
             return refuse(GoodbyeReason::Malformed, text);
         }
         match port {
-            Port::Upstream(upstream) if upstream != upstream_of(node) => {
+            Port::Upstream(upstream) if node_of(upstream) != node => {
                 refuse(GoodbyeReason::Malformed, format!("expected another node at this address than {}", node.0))
             }
             _ => Ok(()),
@@ -143,6 +144,12 @@ impl Store {
     }
 }
 
-fn upstream_of(node: NodeId) -> UpstreamId {
-    UpstreamId(node.0.into())
+/// The number of a connection to a node, after `count` earlier ones.
+fn upstream_of(node: NodeId, count: u64) -> UpstreamId {
+    UpstreamId(count << u16::BITS | u64::from(node.0))
+}
+
+/// The node to which a connection leads.
+fn node_of(UpstreamId(number): UpstreamId) -> NodeId {
+    NodeId(number as u16)
 }

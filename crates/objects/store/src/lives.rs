@@ -33,6 +33,8 @@ pub(crate) struct Lives {
     next: Position,
     /// This life and those before it.
     lineage: Lineage,
+    /// The lineage has this life.
+    is_named: bool,
 }
 
 impl Lives {
@@ -66,6 +68,11 @@ impl Lives {
         given
     }
 
+    /// Whether the lineage has this life, and clients can be welcome.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_named
+    }
+
     /// The record without which no lease may be given, no client is welcomed, and nothing is written back.
     pub(crate) fn first_record(&self) -> Position {
         self.first
@@ -86,7 +93,7 @@ impl Lives {
 }
 
 impl Store {
-    /// Everything has been recovered: says that a new life begins, and what leases are given in it.
+    /// Everything has been recovered: a new life begins, and leases of earlier ones may last.
     pub(crate) fn begin_life(&mut self, now: Time) {
         let lives = &mut self.lives;
         let is_first = self.incarnation == Incarnation(1);
@@ -97,8 +104,18 @@ impl Store {
             // The record was freed: of what was there only the configuration of now can tell.
             lives.earlier = given_by(&self.config);
         }
-        lives.lineage = lives.lineage.with(self.life, self.master.applied().clone());
         lives.until = now + longer(Duration::from_millis(u64::from(lives.earlier.lease_ms)), self.config.broken);
+        // The counts of a shard are known when it opens.
+        if !self.config.has_peers() {
+            self.name_life(now);
+        }
+    }
+
+    /// The counts are known at which this life begins: says so.
+    pub(crate) fn name_life(&mut self, now: Time) {
+        let lives = &mut self.lives;
+        lives.lineage = lives.lineage.with(self.life, self.master.applied().clone());
+        lives.is_named = true;
         self.log_life(now);
         self.lives.first = self.lives.next;
     }
@@ -113,7 +130,7 @@ impl Store {
 
     /// A batch is written back: logs the same again, so that the record before can be freed.
     pub(crate) fn log_life_again(&mut self, now: Time) {
-        if self.log.is_durable(self.lives.next) {
+        if self.lives.is_named && self.log.is_durable(self.lives.next) {
             self.log_life(now);
         }
     }

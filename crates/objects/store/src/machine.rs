@@ -88,7 +88,7 @@ impl Machine for Store {
             crate::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
             crate::Output::Say(port, message) => Output::Send(port, Parcel::new(message), None),
             crate::Output::EndLink(port, why) => Output::End(port, why.reason, why.text),
-            crate::Output::OpenLink(upstream, addresses) => Output::Open(upstream, link_to(addresses)),
+            crate::Output::OpenLink(upstream, address) => Output::Open(upstream, link_to(address)),
             crate::Output::CloseLink(upstream) => Output::Close(upstream),
             crate::Output::AwaitRoom(session) => Output::AwaitRoom(Port::Session(session)),
             crate::Output::Disk(work) => Output::Disk(Opaque::new(work)),

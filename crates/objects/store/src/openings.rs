@@ -85,6 +85,7 @@ impl Store {
         for &(shard, opening) in openings {
             self.coordinator.place(shard, self.config.node, opening);
         }
+        self.nodes.have_changed();
         self.openings.batches.push(Batch { openings: openings.clone(), awaited, found: Vec::new() });
         for node in self.config.members.clone() {
             self.tell(now, node, ToNode::Recall(Recall { openings: openings.clone() }));
@@ -95,6 +96,7 @@ impl Store {
     /// A shard of this node opens that was closed in order at this count: no log is asked.
     pub fn open_closed(&mut self, now: Time, shard: Shard, opening: Opening, count: Version) {
         self.coordinator.place(shard, self.config.node, opening);
+        self.nodes.have_changed();
         self.master.open(shard, opening, count, self.log.last(), Vec::new());
         self.tell_home();
         self.follow_up(now);

@@ -3,7 +3,6 @@
 use crate::{DiskWork, Output, Position, SessionId};
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use alloc::vec::Vec;
 use machine::{Goodbye, Port, UpstreamId};
 use messages::{ToClient, ToNode};
 
@@ -49,11 +48,11 @@ impl Outputs {
     }
 
     /// Opens a connection to another node, whenever there is none.
-    pub(crate) fn open_link(&mut self, upstream: UpstreamId, addresses: Vec<String>) {
-        self.push(Output::OpenLink(upstream, addresses));
+    pub(crate) fn open_link(&mut self, upstream: UpstreamId, address: String) {
+        self.push(Output::OpenLink(upstream, address));
     }
 
-    /// Ends the connection to another node, and opens it no more.
+    /// Closes one for good.
     pub(crate) fn close_link(&mut self, upstream: UpstreamId) {
         self.push(Output::CloseLink(upstream));
     }

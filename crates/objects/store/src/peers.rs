@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   n0                                  n1
-//!    | <---- Undecided, Home ---- ----> |      first on each link, in both directions
+//!    | <---- Unapplied, Home ---- ----> |      first on each link, in both directions
 //!    | <---- Recall ------------------- |      if n1 opens shards
 //!    | ---- Prepare ...                 |      once n1 has said what it has prepared for n0
 //! ```
@@ -15,13 +15,13 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use master::Origin;
-use messages::nodes::UNDECIDED_PER_MESSAGE_MAX;
-use messages::{Home, Recall, Sequence, ToNode, Undecided};
+use messages::nodes::UNAPPLIED_PER_MESSAGE_MAX;
+use messages::{Home, Recall, Sequence, ToNode, Unapplied};
 use types::limits::SHARDS_MAX;
 use types::{Epoch, NodeId, Opening, Shard, Time, TxnId};
 
-/// Transactions that a master may have undecided of one coordinator, whose memory bounds them well below.
-const UNDECIDED_MAX: usize = 1 << 20;
+/// Transactions that a master may have prepared of one coordinator, whose memory bounds them well below.
+const UNAPPLIED_MAX: usize = 1 << 20;
 
 /// Questions of a node that opens shards: one for those of its start, and one for each that moves to it.
 const QUESTIONS_MAX: usize = SHARDS_MAX;
@@ -29,27 +29,27 @@ const QUESTIONS_MAX: usize = SHARDS_MAX;
 /// The other nodes.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    /// The transactions that masters have undecided, as far as they have said on this link.
-    undecided: BTreeMap<NodeId, Vec<TxnId>>,
+    /// The transactions that masters have not applied, as far as they have said on this link.
+    unapplied: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
     sequencer: NodeId,
 }
 
 impl Peers {
     pub(crate) fn new(own: NodeId) -> Self {
-        Self { undecided: BTreeMap::new(), sequencer: own }
+        Self { unapplied: BTreeMap::new(), sequencer: own }
     }
 }
 
 impl Store {
     /// There is a link to another node.
     pub(crate) fn node_linked(&mut self, now: Time, node: NodeId) {
-        let undecided = self.master.undecided_of(node);
-        let mut parts = undecided.chunks(UNDECIDED_PER_MESSAGE_MAX).peekable();
+        let unapplied = self.master.unapplied_of(node);
+        let mut parts = unapplied.chunks(UNAPPLIED_PER_MESSAGE_MAX).peekable();
         loop {
             let txns = parts.next().map(<[TxnId]>::to_vec).unwrap_or_default();
             let is_last = parts.peek().is_none();
-            self.tell(now, node, ToNode::Undecided(Undecided { is_last, txns }));
+            self.tell(now, node, ToNode::Unapplied(Unapplied { is_last, txns }));
             if is_last {
                 break;
             }
@@ -64,7 +64,7 @@ impl Store {
 
     /// The link to another node is lost.
     pub(crate) fn node_lost(&mut self, now: Time, node: NodeId) {
-        self.peers.undecided.remove(&node);
+        self.peers.unapplied.remove(&node);
         self.coordinator.lost(node);
         self.master.lost_coordinator(node);
         self.openings.lost(node);
@@ -79,9 +79,13 @@ impl Store {
         self.follow_up(now);
     }
 
-    /// A shard is at this node in this opening, as far as the store's configuration says.
-    pub fn place(&mut self, shard: Shard, at: NodeId, opening: Opening) {
-        self.coordinator.place(shard, at, opening);
+    /// Each of these shards is at this node in this opening, as far as the store's configuration says.
+    pub fn place(&mut self, now: Time, places: &[(Shard, NodeId, Opening)]) {
+        for &(shard, at, opening) in places {
+            self.coordinator.place(shard, at, opening);
+        }
+        self.nodes.have_changed();
+        self.follow_up(now);
     }
 
     /// Another sequencer serves.
@@ -152,11 +156,13 @@ impl Store {
                 }
             }
             ToNode::Placed(placed) => self.coordinator.placed(&placed),
-            ToNode::Undecided(Undecided { is_last, txns }) => {
-                let all = self.peers.undecided.entry(from).or_default();
+            ToNode::Unapplied(Unapplied { is_last, txns }) => {
+                let all = self.peers.unapplied.entry(from).or_default();
                 all.extend(txns);
-                if all.len() > UNDECIDED_MAX {
-                    return Err(Goodbye::too_much(format!("expected at most {UNDECIDED_MAX} undecided transactions")));
+                if all.len() > UNAPPLIED_MAX {
+                    return Err(Goodbye::too_much(format!(
+                        "expected at most {UNAPPLIED_MAX} transactions that are not applied"
+                    )));
                 }
                 if is_last {
                     let (all, kept) = (core::mem::take(all), &self.kept);

@@ -7,6 +7,7 @@
 //! Nothing is written before all is read, so recovery can be interrupted anywhere and begun again.
 
 use crate::{CommitRecord, Position, Record, Store, Uncounted};
+use messages::Advance;
 use types::{Rule, Shard, Time, Vector, Version};
 
 /// The state of a recovery until [`Store::start`].
@@ -88,8 +89,11 @@ impl Store {
     fn replay(&mut self, position: Position, commit: CommitRecord) {
         let CommitRecord { txn, mut counts, answered, deltas } = commit;
         if self.config.has_peers() {
-            // Its shards take it from the log when they open, here like elsewhere.
-            self.coordinator.recovered(txn, answered, self.master.advances(&counts, &deltas));
+            // Its shards take it from the log when they open, here like elsewhere. Only their masters know the versions
+            // before.
+            let version = |page| counts.of(self.config.sharding.of(page));
+            let moved = deltas.iter().map(|delta| Advance::from_unknown(delta.page, version(delta.page))).collect();
+            self.coordinator.recovered(txn, answered, moved);
             return self.kept.recovered(position, txn, counts);
         }
         if self.config.broken.is(Rule::CountsInRecord) {

@@ -179,9 +179,11 @@ impl Store {
         if self.log.has_room(bytes) { Found::Now } else { Found::Never }
     }
 
-    /// Whether something is on its way that leaves more room than there is.
+    /// Whether something is on its way that leaves more room than there is. Records that other nodes need go when these
+    /// have written them back, however long that takes.
     fn can_make_room(&self) -> bool {
-        !self.room.kept.is_empty() || !self.master.is_at_rest() || self.log.is_freeing() || self.is_ahead()
+        let is_busy = !self.room.kept.is_empty() || !self.master.is_at_rest();
+        is_busy || self.log.is_freeing() || self.is_ahead() || self.kept.oldest().is_some()
     }
 }
 

@@ -64,8 +64,9 @@ impl History {
             }
         }
         ensure(placed == self.committed.len(), "history", || {
-            let stuck = before.iter().filter(|(_, count)| **count > 0).map(|(txn, _)| (txn, &self.committed[txn]));
-            format!("no serial order of {:?}", stuck.take(6).collect::<Vec<_>>())
+            let circle = circle(&edges, |txn| before[&txn] > 0);
+            let circle: Vec<_> = circle.iter().map(|txn| (txn, &self.committed[txn])).collect();
+            format!("each of these comes before the next, and the last before the first: {circle:?}")
         })
     }
 
@@ -105,5 +106,24 @@ impl History {
             }
         }
         Ok(edges)
+    }
+}
+
+/// A circle among the transactions that have no place. Each of them comes after another one.
+fn circle(edges: &BTreeMap<TxnId, Vec<TxnId>>, is_stuck: impl Fn(TxnId) -> bool) -> Vec<TxnId> {
+    let mut earlier: BTreeMap<TxnId, TxnId> = BTreeMap::new();
+    for (&from, next) in edges.iter().filter(|(from, _)| is_stuck(**from)) {
+        earlier.extend(next.iter().map(|&to| (to, from)));
+    }
+    let Some((_, &first)) = earlier.first_key_value() else { return Vec::new() };
+    let mut path = vec![first];
+    loop {
+        let Some(&next) = path.last().and_then(|last| earlier.get(last)) else { return path };
+        if let Some(at) = path.iter().position(|&txn| txn == next) {
+            let mut circle = path.split_off(at);
+            circle.reverse();
+            return circle;
+        }
+        path.push(next);
     }
 }

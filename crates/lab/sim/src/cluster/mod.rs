@@ -6,22 +6,24 @@
 //!   application ==> n1: shards 1, 3 -- disk, and the sequencer of epoch 2; the one of epoch 1 serves still
 //! ```
 //! Each step one thing happens, drawn from the seed: a link delivers its next message, a disk ends an operation, an
-//! application begins, reads or commits. Now and then a node crashes and comes back, a link is lost and found, another
-//! sequencer serves, a client is gone and back. Links keep their order, and are not in step with each other. At the
+//! application begins, reads or commits. Now and then a node crashes and comes back, a link or a session is lost and
+//! found, another sequencer serves. Links and sessions keep their order, and are not in step with each other. At the
 //! end everything must come to rest, once more after all nodes have lost their power.
 //!
-//! Applications look at the pages of a master as they are, and commit through a session: there are no caches here.
+//! Applications use real clients, each with a cache and a session with every node.
 //!
 //! | file | |
 //! |---|---|
 //! | `scenario` | what kind of day it is |
 //! | `node` | one node: its store and its disk |
-//! | `application` | transactions that read the masters' pages one by one |
+//! | `application` | transactions, and the client that runs them |
+//! | `lines` | the connections between clients and nodes |
 //! | `history` | what was committed, and is it strictly serializable |
 //! | `run` | one run from its seed to its verdict |
 
 mod application;
 mod history;
+mod lines;
 mod node;
 mod run;
 mod scenario;

@@ -1,20 +1,20 @@
 //! One node: a store, its disk, and what it says to others.
 
+use super::application::txn_of;
 use super::scenario::Scenario;
 use crate::disk::StoreDisk;
 use crate::drive::{Disk, Operation, Started};
 use crate::layout::Stored;
 use crate::rng::Rng;
 use crate::violation::{Check, ensure};
-use bytes::Bytes;
 use core::time::Duration;
-use machine::{Opaque, Port};
-use messages::{CommitReply, Hello, Resume, ToClient, ToNode};
-use std::collections::BTreeMap;
-use store::{Checkpoint, Config, Output, Store};
+use machine::{Goodbye, Opaque, Port};
+use messages::{ToClient, ToNode};
+use std::collections::{BTreeMap, VecDeque};
+use store::{Checkpoint, Config, DiskDone, Output, Store};
 use types::{
-    Broken, ClientId, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, PageId, SessionId, Shard, SlotChange,
-    Time, TxnId, Vector, Version,
+    Broken, GoodbyeReason, Incarnation, NodeId, ObjectId, ObjectPage, Position, SessionId, Shard, SlotChange, Time,
+    TxnId,
 };
 
 /// One node. Its disk outlives its process.
@@ -29,13 +29,18 @@ pub(crate) struct Node {
     process: Option<Store>,
     is_closing: bool,
     pub(crate) incarnation: Incarnation,
+    /// Messages that wait for the log, and those behind them on the same session.
+    held: BTreeMap<SessionId, VecDeque<(Position, Wish)>>,
+    durable: Position,
 }
 
-/// A wish of a node: a message on a link, or an answer to an application.
+/// A wish of a node: a message on a link, or to a client.
 #[derive(Debug)]
 pub(crate) enum Wish {
     Say(Port, ToNode),
-    Reply(SessionId, CommitReply),
+    Send(SessionId, ToClient),
+    /// A session ends.
+    Hangup(SessionId),
     /// The process may stop.
     End,
 }
@@ -58,7 +63,8 @@ impl Node {
         let disk = StoreDisk::holding(scenario.disk.clone(), sharding, &stored).of_several();
         let (operations, process) = (Vec::new(), None);
         let (id, incarnation) = (config.node, Incarnation(0));
-        Self { id, config, disk, operations, process, is_closing: false, incarnation }
+        let (held, durable) = (BTreeMap::new(), Position(0));
+        Self { id, config, disk, operations, process, is_closing: false, incarnation, held, durable }
     }
 
     /// Whether its process is up.
@@ -80,13 +86,14 @@ impl Node {
             store.recover(position, record);
         }
         store.start(now);
-        self.is_closing = false;
+        (self.is_closing, self.durable) = (false, Position(0));
         self.process.insert(store)
     }
 
     /// The process dies, and the power fails: of what was on its way to the disk some is there.
     pub(crate) fn crash(&mut self, rng: &mut Rng) {
         self.process = None;
+        self.held.clear();
         self.operations.clear();
         self.disk.lose_power(rng);
     }
@@ -97,15 +104,6 @@ impl Node {
             self.is_closing = true;
             store.close(now);
         }
-    }
-
-    /// An application has a session of its own from now on.
-    pub(crate) fn connect(&mut self, now: Time, session: SessionId, client: ClientId, epoch: u64) {
-        let Some(store) = &mut self.process else { return };
-        store.connected(now, session);
-        store.handle(now, session, Hello { features: 0, cluster: None, client, epoch }.into());
-        let resume = Resume { horizon: Vector::new(), pages: vec![], grants: vec![], last: true, missed: 0 };
-        store.handle(now, session, resume.into());
     }
 
     /// Whether an operation of the disk is under way.
@@ -123,6 +121,9 @@ impl Node {
         self.operations.extend(started.map(|Started { operation, .. }| operation));
         for done in done {
             if let (Some(store), Ok(done)) = (&mut self.process, done.open()) {
+                if let DiskDone::Durable { through, .. } = &done {
+                    self.durable = *through;
+                }
                 store.disk(now, done);
             }
         }
@@ -137,25 +138,50 @@ impl Node {
         if store.poll_timeout().is_some_and(|due| due <= now) {
             store.handle_timeout(now);
         }
-        let mut wishes = Vec::new();
+        let (mut wishes, mut rooms) = (Vec::new(), Vec::new());
         while let Some(output) = store.poll_output() {
             match output {
                 Output::Say(port, message) => wishes.push(Wish::Say(port, message)),
                 Output::EndLink(port, why) => {
                     ensure(false, "links", || format!("{:?} ends {port:?}: {}", self.id, why.text))?;
                 }
-                Output::OpenLink(..) | Output::CloseLink(_) => unreachable!("links are opened by the seed"),
+                // The seed opens links.
+                Output::OpenLink(..) | Output::CloseLink(_) => {}
                 Output::Disk(work) => {
                     let started = self.disk.submit(Opaque::new(work), rng)?;
                     self.operations.extend(started.map(|Started { operation, .. }| operation));
                 }
-                Output::Send { to, message: ToClient::CommitReply(reply), .. } => wishes.push(Wish::Reply(to, reply)),
-                Output::Send { .. } | Output::AwaitRoom(_) => {}
+                Output::Send { to, message, after } => {
+                    let after = after.unwrap_or_default();
+                    match self.held.get_mut(&to) {
+                        Some(held) => held.push_back((after, Wish::Send(to, message))),
+                        None if after <= self.durable => wishes.push(Wish::Send(to, message)),
+                        None => drop(self.held.insert(to, [(after, Wish::Send(to, message))].into())),
+                    }
+                }
+                Output::AwaitRoom(session) => rooms.push(session),
                 Output::Closed => wishes.push(Wish::End),
-                Output::End { reason: GoodbyeReason::Done, .. } if self.is_closing => {}
-                Output::End { text, .. } => ensure(false, "sessions", || format!("a session ends: {text}"))?,
+                Output::End { session, reason, text } => {
+                    let is_expected = reason == GoodbyeReason::CutOff || self.is_closing;
+                    ensure(is_expected, "sessions", || format!("{:?} ends a session: {text}", self.id))?;
+                    self.held.remove(&session);
+                    wishes.push(Wish::Send(session, Goodbye { reason, text }.into()));
+                    wishes.push(Wish::Hangup(session));
+                }
             }
         }
+        // Earlier messages have left, as far as this node goes.
+        if let Some(store) = &mut self.process {
+            for session in rooms {
+                store.has_room(session);
+            }
+        }
+        for held in self.held.values_mut() {
+            while held.front().is_some_and(|(after, _)| *after <= self.durable) {
+                wishes.extend(held.pop_front().map(|(_, wish)| wish));
+            }
+        }
+        self.held.retain(|_, held| !held.is_empty());
         Ok(wishes)
     }
 
@@ -169,17 +195,6 @@ impl Node {
         let (_, image) = self.disk.home().get(&object.page)?;
         let image = ObjectPage::parse(image.clone()).expect("the store has written it");
         image.get(object.slot).map(txn_of)
-    }
-
-    /// A page's evidence for a reader of now: everything through here is in its values.
-    pub(crate) fn evidence(&self, scenario: &Scenario, page: PageId) -> Version {
-        let shard = scenario.sharding.of(page);
-        self.process.as_ref().map(|store| store.applied().of(shard)).unwrap_or_default()
-    }
-
-    /// Whether a page can be read here: its shard is served.
-    pub(crate) fn serves(&self, shard: Shard) -> bool {
-        self.process.as_ref().is_some_and(|store| store.serves(shard))
     }
 
     /// Returns what is left here that should be over, if anything is.
@@ -198,19 +213,6 @@ impl Node {
         let waits: Vec<_> = store.in_turn().filter(|of| matches!(of, store::InTurn::Commit(_))).collect();
         (!waits.is_empty()).then(|| format!("in line are {waits:?}"))
     }
-}
-
-/// The value that a transaction writes: its name.
-pub(crate) fn value_of(txn: TxnId) -> Bytes {
-    let mut value = Vec::with_capacity(16);
-    value.extend(txn.client.0.to_le_bytes());
-    value.extend(txn.number.to_le_bytes());
-    value.into()
-}
-
-fn txn_of(value: &[u8]) -> TxnId {
-    let number = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("eight bytes"));
-    TxnId { client: ClientId(number(0)), number: number(8) }
 }
 
 /// A violation only if something is there.

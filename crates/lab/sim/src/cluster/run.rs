@@ -1,21 +1,25 @@
 //! One run from its seed to its verdict: each application commits its transactions, and at the end nothing may be left.
 
-use super::application::Application;
-use super::history::{Committed, History};
+use super::application::{Application, Done, txn_of};
+use super::history::History;
+use super::lines::{LineId, Lines};
 use super::node::{Node, Wish, nothing_left};
 use super::scenario::Scenario;
 use crate::rng::Rng;
 use crate::run::{Report, guarded};
 use crate::trace::Trace;
-use crate::violation::{Check, ensure};
+use crate::violation::{Check, Violation, ensure};
 use machine::{Port, UpstreamId};
-use messages::{CommitReply, Openings, Outcome, ToNode};
+use messages::{Openings, ToNode};
 use std::collections::{BTreeMap, VecDeque};
-use types::{Broken, Epoch, Incarnation, NodeId, ObjectId, Opening, Refusal, SessionId, Shard, Time, Version};
+use types::{Broken, Epoch, Incarnation, NodeId, ObjectId, Opening, SessionId, Shard, Time, Version};
 
 /// The step after which nothing more goes wrong, and the last one by which everything must be over.
 const STORM_STEPS: u64 = 50_000;
 const STEPS_MAX: u64 = 400_000;
+
+/// Steps in which every node and client is called again.
+const QUIET_STEPS: u64 = 256;
 
 /// The content of a link, with the port of the node that hears it.
 #[derive(Clone, Debug)]
@@ -53,10 +57,7 @@ struct World {
     /// The openings that each node has looked up.
     known_openings: Vec<Vec<Opening>>,
     applications: Vec<Application>,
-    /// The session of each application, which is another one each time.
-    sessions: BTreeMap<SessionId, usize>,
-    /// How many sessions there ever were.
-    epoch: u64,
+    lines: Lines,
     /// The pairs of nodes that have a link, and its number.
     linked: BTreeMap<(usize, usize), SessionId>,
     /// How many links there ever were.
@@ -117,9 +118,8 @@ impl World {
             registry,
             known_epochs: vec![Epoch(0); scenario.nodes],
             known_openings: vec![Vec::new(); scenario.nodes],
-            applications: (0..scenario.applications).map(|number| Application::new(number, &scenario)).collect(),
-            sessions: BTreeMap::new(),
-            epoch: 0,
+            applications: (0..scenario.applications).map(|of| Application::new(of, &scenario, broken)).collect(),
+            lines: Lines::default(),
             linked: BTreeMap::new(),
             links: 0,
             packets: BTreeMap::new(),
@@ -130,6 +130,9 @@ impl World {
         };
         for node in 0..world.nodes.len() {
             world.start(node);
+        }
+        for application in 0..world.applications.len() {
+            world.lines.open((application, UpstreamId::ONLY), application % world.scenario.nodes);
         }
         world.elect(0);
         for (one, other) in world.pairs() {
@@ -156,24 +159,17 @@ impl World {
         (0..nodes).flat_map(|one| (one + 1..nodes).map(move |other| (one, other))).collect()
     }
 
-    fn connect(&mut self, application: usize) {
-        self.epoch += 1;
-        let session = SessionId(self.epoch);
-        self.sessions.retain(|_, of| *of != application);
-        self.sessions.insert(session, application);
-        let of = &self.applications[application];
-        let (now, client) = (self.now(), of.client);
-        self.nodes[of.coordinator].connect(now, session, client, self.epoch);
-    }
-
-    fn session(&self, application: usize) -> SessionId {
-        *self.sessions.iter().find(|(_, of)| **of == application).expect("each has one").0
-    }
-
     fn live(&mut self) -> Check {
         self.rest("at the end")?;
         self.history.check()?;
         self.check_values("at the end")?;
+        // Invalidations that wait for a reply to go with have left by then.
+        for _ in 0..QUIET_STEPS {
+            self.step += 1;
+            self.happen()?;
+        }
+        self.rest("at the end")?;
+        self.check_caches()?;
         // Nothing that was acknowledged is in memory alone.
         for node in 0..self.nodes.len() {
             self.crash(node);
@@ -188,7 +184,8 @@ impl World {
         while !self.is_over() {
             self.step += 1;
             ensure(self.step < most, "liveness", || {
-                let left: Vec<_> = self.applications.iter().map(|of| (of.left, &of.running)).collect();
+                let left: Vec<_> =
+                    self.applications.iter().map(|of| (of.left, of.client.is_live(), &of.running)).collect();
                 let nodes: Vec<_> = self.nodes.iter().map(|node| node.left(&self.scenario)).collect();
                 format!("nothing rests {when}: {left:?}, {nodes:?}, {:?}", self.packets)
             })?;
@@ -210,11 +207,32 @@ impl World {
         Ok(())
     }
 
+    /// A client's cache has the values that were written last: at rest it has learned of everything.
+    fn check_caches(&self) -> Check {
+        let newest = self.history.newest();
+        for (number, application) in self.applications.iter().enumerate() {
+            for (page, frame) in application.client.cache().frames() {
+                for slot in (0..self.scenario.slots).filter(|&slot| !frame.is_hole(slot)) {
+                    let object = ObjectId::new(page, slot);
+                    let cached = frame.page().get(slot).map(txn_of);
+                    ensure(cached == newest.get(&object).copied(), "caches", || {
+                        format!(
+                            "a{number} has {object:?} as {cached:?} wrote it, and {:?} has since",
+                            newest.get(&object)
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn is_over(&self) -> bool {
-        let idle = |application: &Application| application.left == 0 && application.running.is_none();
-        let is_quiet = self.packets.values().all(VecDeque::is_empty) && !self.nodes.iter().any(Node::is_busy);
+        let idle = |application: &Application| application.is_done() && application.client.is_live();
+        let is_quiet = self.packets.values().all(VecDeque::is_empty) && self.lines.busy().is_empty();
+        let is_still = is_quiet && !self.nodes.iter().any(Node::is_busy);
         let is_whole = self.nodes.iter().all(|node| node.left(&self.scenario).is_none());
-        is_quiet && self.applications.iter().all(idle) && self.linked.len() == self.pairs().len() && is_whole
+        is_still && self.applications.iter().all(idle) && self.linked.len() == self.pairs().len() && is_whole
     }
 
     /// One thing happens.
@@ -240,6 +258,7 @@ impl World {
         // Time passes for those who wait for it.
         if self.step.is_multiple_of(64) {
             (0..self.nodes.len()).try_for_each(|node| self.settle(node))?;
+            (0..self.applications.len()).try_for_each(|application| self.settle_client(application))?;
         }
         Ok(())
     }
@@ -252,7 +271,11 @@ impl World {
             self.elect(node);
         }
         if self.happens(leave_ppm) {
-            self.come_back()?;
+            let up = self.lines.up(None);
+            if !up.is_empty() {
+                let line = self.rng.pick(&up);
+                self.lose(line)?;
+            }
         }
         if self.happens(crash_ppm) {
             let node = self.rng.index(self.nodes.len());
@@ -300,6 +323,11 @@ impl World {
                 self.link(one, other);
             }
         }
+        for (line, node) in self.lines.down() {
+            if self.nodes[node].is_up() && self.happens(return_ppm) {
+                self.connect(line)?;
+            }
+        }
         Ok(())
     }
 
@@ -324,11 +352,10 @@ impl World {
         store.follow_sequencer(now, NodeId(self.registry.sequencer as u16));
         self.known_epochs[number] = self.registry.epoch;
         self.look_up(number);
-        let its: Vec<_> =
-            (0..self.applications.len()).filter(|&of| self.applications[of].coordinator == number).collect();
-        for application in its {
-            self.connect(application);
-            self.ask(application);
+        if let Some(store) = self.nodes[number].store() {
+            for node in 0..self.scenario.nodes {
+                store.node_is_at(now, NodeId(node as u16), &address(node));
+            }
         }
     }
 
@@ -342,6 +369,10 @@ impl World {
         for other in (0..self.nodes.len()).filter(|&other| other != number) {
             self.cut(number.min(other), number.max(other));
             self.packets.remove(&(other, number));
+        }
+        for line in self.lines.up(Some(number)) {
+            self.lines.lose(line);
+            self.applications[line.0].client.disconnected(line.1);
         }
     }
 
@@ -386,13 +417,13 @@ impl World {
 
     /// A node looks up where the shards are.
     fn look_up(&mut self, number: usize) {
+        let now = self.now();
         let Some(store) = self.nodes[number].store() else { return };
-        for (shard, &opening) in (0..).map(Shard).zip(&self.registry.openings) {
-            let at = self.scenario.node_of(shard);
-            if at != number && opening > Opening(0) {
-                store.place(shard, NodeId(at as u16), opening);
-            }
-        }
+        let place_of = |shard| self.scenario.node_of(shard);
+        let all = (0..).map(Shard).zip(&self.registry.openings);
+        let known = all.filter(|&(shard, opening)| place_of(shard) != number && *opening > Opening(0));
+        let places: Vec<_> = known.map(|(shard, &opening)| (shard, NodeId(place_of(shard) as u16), opening)).collect();
+        store.place(now, &places);
         self.known_openings[number].clone_from(&self.registry.openings);
     }
 
@@ -411,38 +442,84 @@ impl World {
         }
     }
 
-    /// A client is gone, and back at once on another session, where it asks for its outcome.
-    fn come_back(&mut self) -> Check {
-        let application = self.rng.index(self.applications.len());
-        let node = self.applications[application].coordinator;
-        if !self.nodes[node].is_up() {
-            return Ok(());
+    /// A client reaches a node.
+    fn connect(&mut self, line: LineId) -> Check {
+        let (now, (application, upstream)) = (self.now(), line);
+        let client = &mut self.applications[application].client;
+        if upstream == UpstreamId::ONLY
+            && let Some(way) = client.way(now)
+            && let Some(at) = (0..self.nodes.len()).find(|&node| way == address(node))
+            && let Some(line) = self.lines.get(line)
+        {
+            line.node = at;
         }
-        let (now, gone) = (self.now(), self.session(application));
-        self.trace.event(now, &[2, application as u64], || format!("a{application} is back"));
-        if let Some(store) = self.nodes[node].store() {
-            store.disconnected(now, gone);
+        let Some(node) = self.lines.get(line).map(|line| line.node) else { return Ok(()) };
+        if let (Some(store), Some(session)) = (self.nodes[node].store(), self.lines.begin(line)) {
+            self.trace.event(now, &[10, application as u64, node as u64], || format!("a{application} reaches n{node}"));
+            store.connected(now, session);
+            client.connected(now, upstream);
         }
-        self.connect(application);
-        self.ask(application);
-        self.settle(node)
+        self.settle(node)?;
+        self.settle_client(application)
     }
 
-    /// Sends the request of an application again: its coordinator knows it, or takes it up.
-    fn ask(&mut self, application: usize) {
-        let (now, session, of) = (self.now(), self.session(application), &self.applications[application]);
-        if let (Some(request), Some(store)) = (of.request(), self.nodes[of.coordinator].store()) {
-            store.handle(now, session, request.into());
+    /// A connection of a client is lost, with everything on its way.
+    fn lose(&mut self, line: LineId) -> Check {
+        let (now, (application, upstream)) = (self.now(), line);
+        if let Some((node, session)) = self.lines.lose(line) {
+            self.trace.event(now, &[2, application as u64, node as u64], || format!("a{application} and n{node} part"));
+            if let Some(store) = self.nodes[node].store() {
+                store.disconnected(now, session);
+            }
+            self.applications[application].client.disconnected(upstream);
+            self.settle(node)?;
         }
+        self.settle_client(application)
+    }
+
+    /// Sends what a client wants said.
+    fn settle_client(&mut self, number: usize) -> Check {
+        let now = self.now();
+        let application = &mut self.applications[number];
+        if application.client.poll_timeout().is_some_and(|due| due <= now) {
+            application.client.handle_timeout(now);
+        }
+        while let Some(output) = self.applications[number].client.poll_output() {
+            match output {
+                client::Output::Send(to, message) => {
+                    if let Some(line) = self.lines.get((number, to)).filter(|line| line.session.is_some()) {
+                        line.to_node.push_back(message);
+                    }
+                }
+                client::Output::Open(upstream, addresses) => {
+                    let at = (0..self.nodes.len()).find(|&node| addresses == [address(node)]);
+                    let at = at.ok_or_else(|| broke(&format!("a{number} looks for a node at {addresses:?}")))?;
+                    self.lines.open((number, upstream), at);
+                }
+                client::Output::Close(upstream) => {
+                    self.lose((number, upstream))?;
+                    self.lines.close((number, upstream));
+                }
+                client::Output::Wake(_) => self.applications[number].wake(),
+                client::Output::Hangup { text, .. } => return Err(broke(&format!("a{number} hangs up: {text}"))),
+                other => return Err(broke(&format!("a{number} has no group: {other:?}"))),
+            }
+        }
+        Ok(())
     }
 
     /// A link delivers what is next on it.
     fn deliver(&mut self) -> Check {
         let busy: Vec<_> = self.packets.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&link, _)| link).collect();
-        if busy.is_empty() {
+        let lines = self.lines.busy();
+        if busy.is_empty() && lines.is_empty() {
             return Ok(());
         }
-        let (from, to) = self.rng.pick(&busy);
+        let at = self.rng.index(busy.len() + lines.len());
+        if let Some(line) = at.checked_sub(busy.len()) {
+            return self.deliver_on(lines[line]);
+        }
+        let (from, to) = busy[at];
         if self.is_stormy() && self.scenario.slow[from * self.scenario.nodes + to] && !self.rng.chance(30) {
             return Ok(());
         }
@@ -456,6 +533,31 @@ impl World {
             Packet::Lost(port) => store.link_is_down(now, port),
         }
         self.settle(to)
+    }
+
+    /// A connection delivers what is next on it, in one of its directions.
+    fn deliver_on(&mut self, id: LineId) -> Check {
+        let (now, (application, upstream)) = (self.now(), id);
+        let to_node = self.rng.chance(500);
+        let Some(line) = self.lines.get(id) else { return Ok(()) };
+        let (node, Some(session)) = (line.node, line.session) else { return Ok(()) };
+        if to_node && let Some(message) = line.to_node.pop_front() {
+            self.trace.event(now, &[11, application as u64, node as u64], || {
+                format!("a{application} to n{node}: {message:?}")
+            });
+            if let Some(store) = self.nodes[node].store() {
+                store.handle(now, session, message);
+            }
+            return self.settle(node);
+        }
+        if !to_node && let Some(message) = line.to_client.pop_front() {
+            self.trace.event(now, &[12, node as u64, application as u64], || {
+                format!("n{node} to a{application}: {message:?}")
+            });
+            self.applications[application].client.handle(now, upstream, message);
+            return self.settle_client(application);
+        }
+        if !to_node && line.is_ending { self.lose(id) } else { Ok(()) }
     }
 
     /// Puts a message on the link that a node has at this port, unless it is lost.
@@ -480,74 +582,42 @@ impl World {
             for wish in wishes {
                 match wish {
                     Wish::Say(at, message) => self.say(number, at, message),
-                    Wish::Reply(to, reply) => self.reply(to, &reply)?,
+                    Wish::Send(to, message) => {
+                        if let Some(line) = self.lines.of(number, to) {
+                            line.to_client.push_back(message);
+                        }
+                    }
+                    Wish::Hangup(session) => {
+                        if let Some(line) = self.lines.of(number, session) {
+                            line.is_ending = true;
+                        }
+                    }
                     Wish::End => self.end(number),
                 }
             }
         }
     }
 
-    /// An application learns of its outcome.
-    fn reply(&mut self, to: SessionId, reply: &CommitReply) -> Check {
-        let Some(&number) = self.sessions.get(&to) else { return Ok(()) };
-        self.trace.event(self.now(), &[4, number as u64], || format!("a{number}: {:?}", reply.outcome));
-        let application = &mut self.applications[number];
-        if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
-            // It was sent to an earlier life of its coordinator, which has no outcome: it goes once more.
-            if let Some(running) = application.running.as_mut().filter(|running| running.txn == reply.txn) {
-                running.sent_to = Some(incarnation);
-                self.ask(number);
-            }
-            return Ok(());
-        }
-        let Some(running) = application.running.take_if(|running| running.txn == reply.txn) else { return Ok(()) };
-        match &reply.outcome {
-            Outcome::Committed { pages } => {
-                application.left -= 1;
-                self.waits.extend(application.since.take().map(|since| self.step - since));
-                let version = |object: &ObjectId| {
-                    pages.iter().find(|moved| moved.page == object.page).map(|moved| moved.version).unwrap_or_default()
-                };
-                let writes: BTreeMap<_, _> = running.writes.iter().map(|object| (*object, version(object))).collect();
-                ensure(writes.values().all(|version| *version > Version::ZERO), "answers", || {
-                    format!("{:?} wrote {:?}, and is told to have moved {pages:?}", running.txn, running.writes)
-                })?;
-                let reads = running.reads.iter().map(|(object, (writer, _))| (*object, *writer)).collect();
-                let (begun, acknowledged) = (running.begun, self.step);
-                self.history.committed.insert(running.txn, Committed { begun, acknowledged, reads, writes });
-                Ok(())
-            }
-            Outcome::Refused(_) => Ok(()),
-            Outcome::Unknown => ensure(false, "unknown", || format!("{:?} has an outcome", running.txn)),
-        }
-    }
-
-    /// An application begins a transaction, reads the next object, or commits.
+    /// An application takes its next step.
     fn go_on(&mut self, number: usize) -> Check {
-        let application = &mut self.applications[number];
-        match &mut application.running {
-            None if application.left > 0 => application.begin(self.step, &self.scenario, &mut self.rng),
-            Some(running) if !running.to_read.is_empty() => {
-                let object = *running.to_read.last().expect("just seen");
-                let node = &self.nodes[self.scenario.master_of(object.page)];
-                if node.serves(self.scenario.sharding.of(object.page)) {
-                    running.to_read.pop();
-                    let evidence = node.evidence(&self.scenario, object.page);
-                    running.reads.insert(object, (node.writer(object), evidence));
-                }
-            }
-            Some(running) if running.sent_to.is_none() => {
-                let node = application.coordinator;
-                if self.nodes[node].is_up() {
-                    running.sent_to = Some(self.nodes[node].incarnation);
-                    self.ask(number);
-                    self.settle(node)?;
-                }
-            }
-            _ => {}
+        let (now, step) = (self.now(), self.step);
+        let done = self.applications[number].go_on(now, step, &self.scenario, &mut self.rng)?;
+        if let Some(Done { name, committed, took }) = done {
+            self.trace.event(now, &[4, number as u64], || format!("a{number}: {name:?} has committed"));
+            self.waits.push(took);
+            self.history.committed.insert(name, committed);
         }
-        Ok(())
+        self.settle_client(number)
     }
+}
+
+/// Where a node is.
+fn address(node: usize) -> String {
+    format!("n{node}")
+}
+
+fn broke(text: &str) -> Violation {
+    Violation { checker: "clients", text: text.into() }
 }
 
 /// The port at which a node has this link to a peer. The node with the higher number has opened it.

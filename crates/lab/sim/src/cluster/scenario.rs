@@ -37,6 +37,10 @@ pub(crate) struct Scenario {
     pub(crate) disk: Profile,
     /// Links that carry hardly anything, as `from * nodes + to`.
     pub(crate) slow: Vec<bool>,
+    /// The cache of a client, in bytes.
+    pub(crate) cache_bytes_limit: usize,
+    /// How often a transaction creates an object, and uses one that its application has created.
+    pub(crate) create_permille: u32,
     /// Each transaction touches every object.
     pub(crate) touches_all: bool,
 }
@@ -51,7 +55,7 @@ impl Scenario {
             pages: 2,
             slots: 1,
             applications: 16,
-            transactions: 40,
+            transactions: 15,
             objects_max: 2,
             read_only_permille: 0,
             write_permille: 1000,
@@ -65,6 +69,8 @@ impl Scenario {
             mob_bytes_limit: 1 << 20,
             disk: draw::disk(&mut Rng::new(0)),
             slow: vec![false; 4],
+            cache_bytes_limit: 1 << 20,
+            create_permille: 0,
             touches_all: true,
         }
     }
@@ -96,6 +102,8 @@ impl Scenario {
             mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
             disk: draw::disk(rng),
             slow: (0..nodes * nodes).map(|_| rng.chance(slow)).collect(),
+            cache_bytes_limit: rng.pick(&[600, 2000, 1 << 20]),
+            create_permille: rng.pick(&[0, 0, 100]),
             touches_all: false,
         }
     }

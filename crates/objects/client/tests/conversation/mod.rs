@@ -7,6 +7,8 @@
 //! > store page 1/3 v5 wheel - axle   a message of the store: slots 0 and 2 hold objects
 //! wake t1
 //! > wait 2                           milliseconds pass
+//! > upstream 1 page 1/4 v5           a message of another node, on the connection that was opened to it
+//! client to 1 Fetch 1/4 at_least=0   what the client sent there
 //! ```
 //! Before the first event `> set cache=20000` configures.
 
@@ -16,7 +18,8 @@ mod script;
 use crate::play::Player;
 use crate::words::page;
 use client::{Client, Config, TxnHandle};
-use messages::{LeftOut, Page, Reachable, ToClient, ToServer};
+use machine::UpstreamId;
+use messages::{Elsewhere, LeftOut, Page, Reachable, ToClient, ToServer};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -36,20 +39,19 @@ impl Player for Conversation {
     fn event(&mut self, event: &str) -> Option<()> {
         let words: Vec<_> = event.split_whitespace().collect();
         match words[..] {
-            ["connected"] => self.client.connected(self.now),
-            ["disconnected"] => self.client.disconnected(),
+            ["connected"] => self.client.connected(self.now, UpstreamId::ONLY),
+            ["disconnected"] => self.client.disconnected(UpstreamId::ONLY),
+            ["upstream", upstream, "connected"] => self.client.connected(self.now, script::upstream(upstream)?),
+            ["upstream", upstream, "disconnected"] => self.client.disconnected(script::upstream(upstream)?),
             ["stopped", ref why @ ..] => self.client.stopped(why.join(" ")),
             ["wait", milliseconds] => {
                 self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
                 self.client.handle_timeout(self.now);
             }
             ["set", setting] => self.set(setting)?,
-            ["store", kind, ref rest @ ..] => {
-                let message = self.number(script::message(kind, rest)?);
-                if let ToClient::Page(page) = &message {
-                    self.fetches.extend(page.behind.iter().map(|behind| (*behind, page.number)));
-                }
-                self.client.handle(self.now, message);
+            ["store", kind, ref rest @ ..] => self.hear(UpstreamId::ONLY, script::message(kind, rest)?),
+            ["upstream", upstream, kind, ref rest @ ..] => {
+                self.hear(script::upstream(upstream)?, script::message(kind, rest)?);
             }
             ["reachable", address, key, ref eligible @ ..] => {
                 let (address, key, eligible) = (address.into(), script::key(key)?, eligible.join(""));
@@ -78,19 +80,29 @@ impl Player for Conversation {
         while let Some(output) = self.client.poll_output() {
             let name = |txn: TxnHandle| self.txns.iter().find(|(_, t)| **t == txn).map(|(name, _)| name.as_str());
             let said = match output {
-                client::Output::Send(message) => {
+                client::Output::Send(to, message) => {
                     if let ToServer::Fetch(fetch) = &message {
                         self.fetches.extend(fetch.pages.iter().map(|page| (*page, fetch.number)));
                     }
-                    format!("client {}", say::to_server(&message))
+                    match to {
+                        UpstreamId::ONLY => format!("client {}", say::to_server(&message)),
+                        UpstreamId(to) => format!("client to {to} {}", say::to_server(&message)),
+                    }
                 }
+                client::Output::Open(upstream, addresses) => format!("open {} to {}", upstream.0, addresses.join(",")),
+                client::Output::Close(upstream) => format!("close {}", upstream.0),
                 client::Output::Lead { epoch } => format!("lead epoch={epoch}"),
                 client::Output::LedBy(Some(leader)) => format!("led by {} in epoch {}", leader.address, leader.epoch),
                 client::Output::LedBy(None) => "led by nobody".into(),
                 client::Output::DialPeer { peer, address } => format!("dial {peer:?} at {address}"),
                 client::Output::SendPeer { peer, message } => format!("to {peer:?} {}", say::to_peer(&message)),
                 client::Output::Wake(txn) => format!("wake {}", name(txn).unwrap_or("nobody")),
-                client::Output::Hangup { reason, text } => format!("hangup {}: {text}", reason.name()),
+                client::Output::Hangup { upstream: UpstreamId::ONLY, reason, text } => {
+                    format!("hangup {}: {text}", reason.name())
+                }
+                client::Output::Hangup { upstream, reason, text } => {
+                    format!("hangup of {} {}: {text}", upstream.0, reason.name())
+                }
             };
             writeln!(self.said, "{said}").unwrap();
         }
@@ -127,10 +139,21 @@ impl Conversation {
         }
     }
 
+    /// The client hears a message.
+    fn hear(&mut self, upstream: UpstreamId, message: ToClient) {
+        let message = self.number(message);
+        if let ToClient::Page(page) = &message {
+            self.fetches.extend(page.behind.iter().map(|behind| (*behind, page.number)));
+        }
+        self.client.handle(self.now, upstream, message);
+    }
+
     /// An answer to a fetch answers the last one of its page.
     fn number(&self, mut message: ToClient) -> ToClient {
         match &mut message {
-            ToClient::Page(Page { page, number, .. }) | ToClient::LeftOut(LeftOut { page, number, .. }) => {
+            ToClient::Page(Page { page, number, .. })
+            | ToClient::LeftOut(LeftOut { page, number, .. })
+            | ToClient::Elsewhere(Elsewhere { page, number }) => {
                 *number = self.fetches.get(page).copied().unwrap_or(0);
             }
             _ => {}

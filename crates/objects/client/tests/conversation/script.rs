@@ -2,14 +2,16 @@
 
 use crate::words::{advance, named, page, version};
 use bytes::Bytes;
-use machine::Goodbye;
+use machine::{Goodbye, UpstreamId};
 use messages::{
-    Advance, CommitReply, GROUP, Granted, Help, Invalidation, Invalidations, Leader, LeftOut, Lineage, Member, Members,
-    Outcome, Page, PeerPage, Ping, Pong, Resumed, SessionLimits, ToClient, ToPeer, Welcome,
+    Advance, CommitReply, Elsewhere, GROUP, Granted, Help, Invalidation, Invalidations, Leader, LeftOut, Lineage,
+    Member, Members, NodeAt, Outcome, Page, PeerPage, Ping, Placement, Pong, Resumed, SessionLimits, ToClient, ToPeer,
+    Welcome,
 };
+use std::num::{NonZeroU16, NonZeroU32};
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
+    Refusal, Shard, Sharding, SlotChange, SlotSet, TxnId, Vector, Version,
 };
 
 /// `hello`, or `x*3000` for a long one.
@@ -124,17 +126,49 @@ fn pages(words: &str) -> Option<Vec<PageId>> {
     words.split(',').map(page).collect()
 }
 
+/// `5`, or by shard `0:5,1:7`
+fn vector(word: &str) -> Option<Vector> {
+    if !word.contains(':') {
+        return Some(version(word)?.into());
+    }
+    let count = |word: &str| {
+        let (shard, count) = word.split_once(':')?;
+        Some((Shard(shard.parse().ok()?), version(count)?))
+    };
+    word.split(',').map(count).collect()
+}
+
+/// `n1@there:1`
+fn node_at(word: &str) -> Option<NodeAt> {
+    let (name, address) = word.split_once('@')?;
+    Some(NodeAt { node: node(name)?, address: address.into() })
+}
+
+fn node(word: &str) -> Option<NodeId> {
+    word.strip_prefix('n')?.parse().ok().map(NodeId)
+}
+
+/// The number of a connection.
+pub(crate) fn upstream(word: &str) -> Option<UpstreamId> {
+    word.parse().ok().map(UpstreamId)
+}
+
 /// A message of the store.
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
+        ("placement", [nodes @ .., shards]) => ToClient::Placement(Placement {
+            nodes: nodes.iter().map(|word| node_at(word)).collect::<Option<_>>()?,
+            shards: named(&[shards], "shards")?.split(',').map(node).collect::<Option<_>>()?,
+        }),
+        ("elsewhere", [of]) => ToClient::Elsewhere(Elsewhere { page: page(of)?, number: 0 }),
         ("welcome", rest) => ToClient::Welcome(Welcome {
             features: if rest.contains(&"group") { GROUP } else { 0 },
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
-            node: NodeId(0),
+            node: NodeId(number(rest, "node", 0)? as u16),
             incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
-            sharding: Sharding::ONE,
-            through: version(named(rest, "through").unwrap_or("0"))?.into(),
+            sharding: Sharding::new(NonZeroU16::new(number(rest, "shards", 1)? as u16)?, NonZeroU32::MIN),
+            through: vector(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits {
                 fetches: number(rest, "fetches", 64)?,
                 commits: number(rest, "commits", 64)?,
@@ -142,13 +176,13 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             },
         }),
         ("resumed", rest) => ToClient::Resumed(Resumed {
-            through: version(named(rest, "through")?)?.into(),
+            through: vector(named(rest, "through")?)?,
             dropped: named(rest, "dropped").map_or(Some(vec![]), |pages| pages.split(',').map(page).collect())?,
         }),
         ("help", [requester, number, through, address, of_it, pages @ ..]) => ToClient::Help(Help {
             requester: client(requester)?,
             number: named(&[number], "number")?.parse().ok()?,
-            through: version(named(&[through], "through")?)?.into(),
+            through: vector(named(&[through], "through")?)?,
             address: named(&[address], "at")?.into(),
             key: key(of_it)?,
             pages: pages.iter().map(|word| page(word)).collect::<Option<_>>()?,
@@ -166,7 +200,7 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             address: named(&[address], "address")?.into(),
         }),
         ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
-            through: version(named(&[through], "through")?)?.into(),
+            through: vector(named(&[through], "through")?)?,
             items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         // A redirector says of a page that was on its way for others that it is not fresh.

@@ -248,6 +248,11 @@ pub fn samples() -> Vec<Parcel> {
             image: Bytes::from_static(b"O\x01\0\0"),
         }),
         to_client(LeftOut { page: page(1), number: 7, damage: None }),
+        to_client(Placement {
+            nodes: vec![NodeAt { node: NodeId(2), address: "n2:7411".into() }],
+            shards: vec![NodeId(2), NodeId(2)],
+        }),
+        to_client(Elsewhere { page: page(1), number: 7 }),
         to_server(Released { pages: vec![page(1)] }),
         commit(),
         to_server(AskOutcome { txn: txn() }),

@@ -2,7 +2,7 @@
 //! ways to say what clients say.
 
 use bytes::Bytes;
-use machine::Port;
+use machine::{Port, UpstreamId};
 use messages::{
     CommitReply, CommitRequest, Fetch, Grant, Held, Hello, Invalidation, Outcome, Page, PageReads, Ping, Resume,
     Resumed, ToClient, ToNode, ToServer,
@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     held: Vec<(SessionId, ToClient, Position)>,
     inbox: BTreeMap<SessionId, Vec<ToClient>>,
     ended: BTreeMap<SessionId, GoodbyeReason>,
+    /// The links that the node wants opened.
+    pub(crate) opened: Vec<(UpstreamId, String)>,
     /// Messages to other nodes, and the ends of links to them.
     pub(crate) said: Vec<(Port, ToNode)>,
     closed: bool,
@@ -88,6 +90,7 @@ impl Driver {
             held: Vec::new(),
             inbox: BTreeMap::new(),
             ended: BTreeMap::new(),
+            opened: Vec::new(),
             said: Vec::new(),
             closed: false,
         };
@@ -273,7 +276,8 @@ impl Driver {
                 Output::AwaitRoom(session) => self.awaits_room.push(session),
                 Output::Say(port, message) => self.said.push((port, message)),
                 Output::EndLink(port, why) => self.said.push((port, why.into())),
-                Output::OpenLink(..) | Output::CloseLink(_) => unreachable!("tests open links"),
+                Output::OpenLink(upstream, address) => self.opened.push((upstream, address)),
+                Output::CloseLink(upstream) => self.opened.retain(|(opened, _)| *opened != upstream),
                 Output::Disk(work) => self.work.push_back(work),
                 Output::Closed => self.closed = true,
             }

@@ -1,11 +1,11 @@
 //! Pages to create objects in.
 
-use crate::driver::{Driver, ROOT, invalidations, txn};
-use messages::{Fetch, Grant, LeftOut, Outcome, ToClient};
+use crate::driver::{Driver, ROOT, hello, invalidations, txn};
+use messages::{Fetch, Grant, LeftOut, Outcome, Resume, ToClient};
 use std::time::Duration;
-use store::{Config, Record, SpaceStatus};
+use store::{Config, Record, SessionId, SpaceStatus};
 use types::limits::GRANTED_PAGES_MAX;
-use types::{ObjectPage, PageId, PageRange, Refusal, Shard, Version};
+use types::{ObjectPage, PageId, PageRange, Refusal, Shard, Vector, Version};
 
 fn range(pages: &[PageId]) -> PageRange {
     PageRange { first: pages[0], count: pages.len() as u32 }
@@ -26,6 +26,28 @@ fn a_grant_is_told_when_it_is_durable() {
     driver.crash();
     let a = driver.join(2, 1);
     assert_eq!(driver.grant(a, 1), [PageId::new(0, 3)], "never granted twice");
+}
+
+/// Pages that were on their way to a session that is lost are granted again, and are in no log yet.
+#[test]
+fn pages_that_are_granted_again_are_told_when_they_are_durable() {
+    let mut driver = Driver::new();
+    let lost = driver.join(1, 1);
+    driver.say(lost, Grant { space: 0, count: 2 });
+    let again = SessionId(2);
+    driver.store.connected(driver.now, again);
+    driver.say(again, hello(1, 2));
+    driver.say(again, Resume { horizon: Vector::new(), pages: vec![], grants: vec![], last: true, missed: 0 });
+    driver.say(again, Grant { space: 0, count: 2 });
+    let granted = |driver: &mut Driver| {
+        driver.take(again).into_iter().find_map(|message| match message {
+            ToClient::Granted(granted) => Some(granted.ranges),
+            _ => None,
+        })
+    };
+    assert_eq!(granted(&mut driver), None);
+    driver.sync();
+    assert_eq!(granted(&mut driver), Some(vec![PageRange { first: PageId::new(0, 1), count: 2 }]));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod leases;
 mod losses;
 mod model;
 mod nodes;
+mod placement;
 mod promised;
 mod recovery;
 mod room;

@@ -4,7 +4,7 @@ use crate::driver::{CLUSTER, Driver, Txn, txn};
 use machine::{Machine, Parcel, Port, UpstreamId};
 use messages::{
     AskOutcome, Fetch, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToClient,
-    ToNode, ToServer, Undecided, Verdict, Vote,
+    ToNode, ToServer, Unapplied, Verdict, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -14,22 +14,22 @@ use types::{
     Version,
 };
 
-const OWN: NodeId = NodeId(0);
-const PEER: NodeId = NodeId(1);
-const LINK: Port = Port::FromNode(SessionId(1));
+pub(crate) const OWN: NodeId = NodeId(0);
+pub(crate) const PEER: NodeId = NodeId(1);
+pub(crate) const LINK: Port = Port::FromNode(SessionId(1));
 const TXN: TxnId = TxnId { client: types::ClientId(1), number: 1 };
 
-fn sharding() -> Sharding {
+pub(crate) fn sharding() -> Sharding {
     Sharding::new(NonZeroU16::new(2).unwrap(), NonZeroU32::MIN)
 }
 
 /// The page of space 0 that is in this shard.
-fn page(shard: u16) -> PageId {
+pub(crate) fn page(shard: u16) -> PageId {
     let mut pages = (0..2).map(|number| PageId::new(0, number));
     pages.find(|page| sharding().of(*page) == Shard(shard)).expect("there are two")
 }
 
-fn openings(shard: u16, opening: u32) -> messages::Openings {
+pub(crate) fn openings(shard: u16, opening: u32) -> messages::Openings {
     [(Shard(shard), Opening(opening))].into_iter().collect()
 }
 
@@ -44,7 +44,7 @@ fn commit(shard: u16, count: u64, value: &'static str) -> RecalledCommit {
 }
 
 /// A node that has a link to its peer, and has not opened its shard. It gives the counts itself.
-fn linked() -> Driver {
+pub(crate) fn linked() -> Driver {
     let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
     let mut driver = Driver::with(config);
     driver.has_logged(Record::Grant { space: 0, next: 2 });
@@ -64,16 +64,16 @@ fn say_hello(driver: &mut Driver) -> Vec<ToNode> {
 }
 
 /// The link is there, and the peer has these transactions prepared. Returns what the node says about them.
-fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
-    driver.store.place(Shard(1), PEER, Opening(1));
+pub(crate) fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
+    driver.store.place(driver.now, &[(Shard(1), PEER, Opening(1))]);
     driver.store.sequence(driver.now, Epoch(1));
     let first = say_hello(driver);
-    assert!(matches!(&first[..], [ToNode::NodeHello(_), ToNode::Undecided(_), ToNode::Home(_), ..]), "{first:?}");
-    driver.hear(LINK, ToNode::Undecided(Undecided { is_last: true, txns: undecided.to_vec() }))
+    assert!(matches!(&first[..], [ToNode::NodeHello(_), ToNode::Unapplied(_), ToNode::Home(_), ..]), "{first:?}");
+    driver.hear(LINK, ToNode::Unapplied(Unapplied { is_last: true, txns: undecided.to_vec() }))
 }
 
 /// The same, and its shard is open.
-fn opened() -> Driver {
+pub(crate) fn opened() -> Driver {
     let mut driver = linked();
     driver.store.open(driver.now, &openings(0, 1));
     driver.run();
@@ -177,6 +177,10 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
     driver.pass(Duration::from_secs(2));
     assert!(driver.home(page(0)).is_some(), "everything is written back");
     driver.crash();
+    link(&mut driver, &[]);
+    driver.store.open(driver.now, &openings(0, 2));
+    driver.run();
+    driver.hear(LINK, Recalled { openings: openings(0, 2), commits: vec![], is_last: true });
     let session = driver.join(2, 1);
     driver.say(session, AskOutcome { txn: TXN });
     assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })));
@@ -249,7 +253,7 @@ fn a_decision_below_what_is_applied_ends_the_link() {
     assert_eq!(reasons, [GoodbyeReason::Malformed; 2]);
     // It is undecided still, and its coordinator learns of it on the next link.
     let first = say_hello(&mut driver);
-    assert_eq!(first[1], ToNode::Undecided(Undecided { is_last: true, txns: vec![txn] }));
+    assert_eq!(first[1], ToNode::Unapplied(Unapplied { is_last: true, txns: vec![txn] }));
 }
 
 fn message_reason(message: &ToNode) -> Option<GoodbyeReason> {
@@ -304,13 +308,30 @@ fn a_link_begins_with_a_hello_of_another_member() {
     assert_eq!(reason(&driver.hear(dialed, hello())), malformed);
 }
 
+/// Of two nodes the one with the higher number opens the link: once for each address.
+#[test]
+fn a_link_is_opened_again_when_its_node_is_elsewhere() {
+    let config = Config { node: PEER, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
+    let mut driver = Driver::with(config);
+    let mut opened = |address: &str, node| {
+        driver.store.node_is_at(driver.now, node, address);
+        driver.run();
+        driver.opened.clone()
+    };
+    let [first, second] = [0, 1 << 16].map(UpstreamId);
+    assert_eq!(opened("there:1", OWN), [(first, "there:1".into())]);
+    assert_eq!(opened("there:1", OWN), [(first, "there:1".into())]);
+    assert_eq!(opened("here:1", PEER), [(first, "there:1".into())]);
+    assert_eq!(opened("there:2", OWN), [(second, "there:2".into())]);
+}
+
 /// The peer has lost its link without a word, and opens another one.
 #[test]
 fn a_new_link_takes_the_place_of_the_last() {
     let mut driver = opened();
     let two = Port::FromNode(SessionId(2));
     let said = driver.hear(two, hello());
-    assert!(matches!(&said[..], [ToNode::NodeHello(_), ToNode::Undecided(_), ToNode::Home(_)]), "{said:?}");
+    assert!(matches!(&said[..], [ToNode::NodeHello(_), ToNode::Unapplied(_), ToNode::Home(_)]), "{said:?}");
     assert_eq!(driver.said_on(LINK).iter().find_map(message_reason), Some(GoodbyeReason::Superseded));
     // Messages on the last link, and its end, have no effect.
     driver.hear(LINK, Recall { openings: openings(1, 2) });

@@ -1,0 +1,78 @@
+//! Where the shards of a store are, as a node of a store of several tells its clients.
+//!
+//! ```text
+//!   client                              n1                            n2
+//!     | Hello, Resume, Fetch{4/0} -----> |                             |
+//!     | <----- Welcome, Placement ------ |                             |
+//!     | <----- Resumed, Elsewhere{4/0} - |  page 4/0 is at n2          |
+//!     | Hello, Resume, Fetch{4/0} -----------------------------------> |
+//! ```
+//! A client has a session with every node. It asks the node for a page that has its shard.
+
+use crate::group::{ADDRESS_BYTES, TEXT_BYTES_MIN, get_address, put_address};
+use alloc::string::String;
+use alloc::vec::Vec;
+use framing::field::check_count;
+use framing::{Field, Layout, Limits, Meta, Reader, WireError, messages};
+use types::limits::{NODES_MAX, SHARDS_MAX};
+use types::{NodeId, PageId};
+
+/// A node of a store, and where it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeAt {
+    /// The node.
+    pub node: NodeId,
+    /// Where clients reach it, as `host:port`.
+    pub address: String,
+}
+
+/// The nodes of a store, and the node of each shard. A store of one node sends none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The nodes.
+    pub nodes: Vec<NodeAt>,
+    /// The node of each shard, in the order of the shards. Each is one of the nodes.
+    pub shards: Vec<NodeId>,
+}
+
+messages! {
+    /// Another node than the one that was asked has the shard of a page. The asker does not become its holder.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Elsewhere {
+        /// The page.
+        pub page: PageId,
+        /// The number of the fetch that this answers.
+        pub number: u64,
+    }
+}
+
+/// How many nodes and shards, then each node with its address, then the shards' nodes.
+impl Layout for Placement {
+    const LIMITS: Limits = Limits::bytes(2 * u32::BYTES)
+        .and_up_to(NODES_MAX * (NodeId::BYTES + ADDRESS_BYTES) + SHARDS_MAX * NodeId::BYTES);
+
+    fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
+        check_count("nodes of a store", self.nodes.len(), NODES_MAX)?;
+        check_count("shards of a store", self.shards.len(), SHARDS_MAX)?;
+        (self.nodes.len() as u32, self.shards.len() as u32).put(meta);
+        self.nodes.iter().try_for_each(|NodeAt { node, address }| {
+            node.put(meta);
+            put_address(meta, address)
+        })?;
+        self.shards.iter().for_each(|node| node.put(meta));
+        Ok(())
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (nodes, shards) = <(u32, u32)>::get("placement", reader)?;
+        let (nodes, shards) = (nodes as usize, shards as usize);
+        check_count("nodes of a store", nodes, NODES_MAX)?;
+        check_count("shards of a store", shards, SHARDS_MAX)?;
+        let node =
+            |reader: &mut Reader<'_>| Ok(NodeAt { node: NodeId::get("node", reader)?, address: get_address(reader)? });
+        Ok(Self {
+            nodes: reader.list(nodes, NodeId::BYTES + TEXT_BYTES_MIN, node)?,
+            shards: reader.list(shards, NodeId::BYTES, |reader| NodeId::get("node of a shard", reader))?,
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! Three nodes of one store, each with a directory and a listener of its own, and links and clients over TCP.
+
+use database::{LocalStore, Recovered};
+use net::{ListenConfig, Listener, Runtime};
+use objects::{Anywhere, Db, Error, Ref};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::num::{NonZeroU16, NonZeroU32};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use types::{ClusterId, Epoch, NodeId, Opening, Shard, Sharding};
+
+const NODES: u16 = 3;
+const CLUSTER: ClusterId = ClusterId(0xC1);
+
+/// Long enough for anything that is going to happen on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::start().unwrap());
+
+fn sharding() -> Sharding {
+    Sharding::new(NonZeroU16::new(NODES).unwrap(), NonZeroU32::MIN)
+}
+
+/// A folder that goes with the test.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Cluster {
+    dir: Scratch,
+    nodes: Vec<Option<LocalStore>>,
+    addresses: Vec<SocketAddr>,
+    openings: Vec<u32>,
+    epoch: u32,
+}
+
+impl Cluster {
+    fn start(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("thorp-nodes-{}-{name}", std::process::id()));
+        // At an address of its own the port of a node that is away stays free.
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        let address = |node: u16| SocketAddr::from(([127, high, low, 2 + node as u8], 0));
+        let addresses = (0..NODES).map(address).collect();
+        let nodes = (0..NODES).map(|_| None).collect();
+        let mut cluster = Self { dir: Scratch(dir), nodes, addresses, openings: vec![0; NODES.into()], epoch: 0 };
+        (0..NODES).for_each(|node| cluster.start_node(node));
+        cluster.elect(0);
+        cluster
+    }
+
+    /// Starts a node, at the address that it had if it was there before, and opens its shard.
+    fn start_node(&mut self, node: u16) {
+        let at = usize::from(node);
+        let disk = disk::Config { cluster: Some(CLUSTER), segment_bytes: 1 << 20, ..disk::Config::default() };
+        let members = (0..NODES).map(NodeId).collect();
+        let config = store::Config { node: NodeId(node), members, sharding: sharding(), ..store::Config::default() };
+        let dir = self.dir.0.join(node.to_string());
+        let store = Recovered::read(&dir, &disk, config, |_| {}).unwrap().start(None, &RUNTIME);
+        let listener = Listener::bind(ListenConfig::new(messages::SERVER, self.addresses[at])).unwrap();
+        self.addresses[at] = store.host().listen_with(store.role(), listener, vec![store.links()]).unwrap();
+        self.openings[at] += 1;
+        store.tell(|store, now| {
+            let others = (0..).zip(&self.openings).filter(|&(other, _)| other != node);
+            let place = |(other, opening): (u16, &u32)| (Shard(other), NodeId(other), Opening(*opening.max(&1)));
+            store.place(now, &others.map(place).collect::<Vec<_>>());
+            for (other, address) in (0..).zip(&self.addresses).filter(|(_, address)| address.port() > 0) {
+                store.node_is_at(now, NodeId(other), &address.to_string());
+            }
+            store.open(now, &[(Shard(node), Opening(self.openings[at]))].into_iter().collect());
+        });
+        for other in self.nodes.iter().flatten() {
+            other.tell(|store, now| store.node_is_at(now, NodeId(node), &self.addresses[at].to_string()));
+        }
+        self.nodes[at] = Some(store);
+    }
+
+    /// A node's sequencer serves.
+    fn elect(&mut self, node: u16) {
+        self.epoch += 1;
+        for (at, store) in self.nodes.iter().enumerate() {
+            let Some(store) = store else { continue };
+            store.tell(|store, now| {
+                if at == usize::from(node) {
+                    store.sequence(now, Epoch(self.epoch));
+                } else {
+                    store.follow_sequencer(now, NodeId(node));
+                }
+            });
+        }
+    }
+
+    fn node(&self, node: u16) -> &LocalStore {
+        self.nodes[usize::from(node)].as_ref().expect("it is up")
+    }
+
+    /// Waits until a node serves its shard.
+    fn wait_open(&self, node: u16) {
+        let until = Instant::now() + PATIENCE;
+        while !self.node(node).look(|store| store.serves(Shard(node))) {
+            let waits: Vec<_> = self.node(node).look(|store| store.opening().collect());
+            assert!(Instant::now() < until, "node {node} waits: {waits:?}");
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A client that reaches this node first.
+    fn connect(&self, node: u16) -> Db {
+        let address = self.addresses[usize::from(node)];
+        Db::builder().connect_within(PATIENCE).connect(address).unwrap()
+    }
+}
+
+/// A counter in a page of this node: its clients create objects there.
+fn counter_at(cluster: &Cluster, node: u16, name: &str) -> Ref<u64> {
+    let db = cluster.connect(node);
+    let counter = db.transact(|tx| tx.create(Anywhere, &0_u64)).unwrap();
+    db.transact(|tx| tx.set_root(name, counter)).unwrap();
+    db.close().unwrap();
+    counter
+}
+
+fn sum(db: &Db, counters: &[Ref<u64>]) -> objects::Result<u64> {
+    db.transact(|tx| counters.iter().map(|&counter| tx.get(counter)).sum())
+}
+
+#[test]
+fn clients_use_all_nodes_and_go_on_without_one() {
+    let mut cluster = Cluster::start("all");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let counters: Vec<_> = (0..NODES).map(|node| counter_at(&cluster, node, &format!("counter {node}"))).collect();
+    let clients: Vec<_> = (0..NODES).map(|node| cluster.connect(node)).collect();
+    for db in &clients {
+        db.transact(|tx| {
+            counters.iter().try_for_each(|&counter| tx.get(counter).and_then(|count| tx.put(counter, &(count + 1))))
+        })
+        .unwrap();
+    }
+    for db in &clients {
+        assert_eq!(sum(db, &counters).unwrap(), 9);
+    }
+
+    // Node 2 is away, and was the coordinator of a client. Pages of the others are read and written, by that one too.
+    drop(cluster.nodes[2].take());
+    for db in &clients {
+        db.transact(|tx| tx.get(counters[0]).and_then(|count| tx.put(counters[0], &(count + 1)))).unwrap();
+    }
+    assert_eq!(sum(&clients[2], &counters[..2]).unwrap(), 9);
+    let late = thread::spawn({
+        let (db, counters) = (clients[0].clone(), counters.clone());
+        move || sum(&db, &counters)
+    });
+    // It is back, and has from the logs of others what its own disk never had.
+    cluster.start_node(2);
+    cluster.nodes[2].as_ref().unwrap().tell(|store, now| store.follow_sequencer(now, NodeId(0)));
+    cluster.wait_open(2);
+    assert_eq!(late.join().unwrap().unwrap(), 12);
+    assert_eq!(sum(&cluster.connect(2), &counters).unwrap(), 12);
+}
+
+/// An application that sees two counters apart says so, and fails. They are never apart, so it is run again.
+#[test]
+fn an_error_or_a_panic_counts_if_what_was_read_was_true() {
+    let cluster = Cluster::start("true");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let counters = [0, 1].map(|node| counter_at(&cluster, node, &format!("counter {node}")));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let db = cluster.connect(2);
+            while !is_over.load(SeqCst) {
+                count(&db, counters).unwrap();
+            }
+        });
+        let watch = |panics: bool| {
+            let db = cluster.connect(0);
+            move || {
+                for _ in 0..400 {
+                    db.transact(|tx| {
+                        let [one, other] = [tx.get(counters[0])?, tx.get(counters[1])?];
+                        assert!(one == other || !panics, "{one} and {other}");
+                        if one == other { Ok(()) } else { Err(Error::application(format!("{one} and {other}"))) }
+                    })
+                    .unwrap();
+                }
+            }
+        };
+        let watching: Vec<_> = [watch(false), watch(true)].into_iter().map(|watch| scope.spawn(watch)).collect();
+        let watched: Vec<_> = watching.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        is_over.store(true, SeqCst);
+        for outcome in watched {
+            outcome.unwrap();
+        }
+    });
+    // True reads pass an error on.
+    let db = cluster.connect(0);
+    let failed = db.transact(|tx| Err::<(), _>(Error::application(tx.get(counters[0])?.to_string()))).unwrap_err();
+    assert_eq!(failed.to_string(), sum(&db, &counters[..1]).unwrap().to_string());
+    let panics = || db.transact(|tx| -> objects::Result<()> { panic!("{}", tx.get(counters[0])?) });
+    catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+}
+
+/// Counts on in both counters.
+fn count(db: &Db, counters: [Ref<u64>; 2]) -> objects::Result<u64> {
+    db.transact(|tx| {
+        let [one, other] = [tx.get(counters[0])?, tx.get(counters[1])?];
+        if one != other {
+            return Err(Error::application(format!("{one} and {other} are of two moments")));
+        }
+        counters.iter().try_for_each(|&counter| tx.put(counter, &(one + 1)))?;
+        Ok(one + 1)
+    })
+}
+
+/// Clients count together in two pages of two nodes, while nodes are killed and come back. A count is given once,
+/// acknowledged ones are not lost, and the pages never part.
+#[test]
+fn nobody_counts_twice_while_nodes_are_killed() {
+    let cluster = Cluster::start("kills");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let counters = [0, 1].map(|node| counter_at(&cluster, node, &format!("counter {node}")));
+    let clients: Vec<_> = (0..NODES).map(|node| cluster.connect(node)).collect();
+    let cluster = Arc::new(Mutex::new(cluster));
+    let (counted, is_over) = (Arc::<Mutex<BTreeSet<u64>>>::default(), Arc::<AtomicBool>::default());
+    let counters_of = |db: Db| {
+        let (counted, is_over) = (counted.clone(), is_over.clone());
+        thread::spawn(move || {
+            while !is_over.load(SeqCst) {
+                match count(&db, counters) {
+                    Ok(count) => assert!(counted.lock().unwrap().insert(count), "{count} was counted twice"),
+                    Err(Error::OutcomeUnknown(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+    };
+    let threads: Vec<_> = clients.into_iter().map(counters_of).collect();
+    for round in 0..9 {
+        sleep(Duration::from_millis(250));
+        let node = (round * 2) % NODES;
+        let mut cluster = cluster.lock().unwrap();
+        drop(cluster.nodes[usize::from(node)].take());
+        sleep(Duration::from_millis(50));
+        cluster.start_node(node);
+        cluster.elect(node);
+        cluster.wait_open(node);
+    }
+    sleep(Duration::from_secs(1));
+    is_over.store(true, SeqCst);
+    for counting in threads {
+        counting.join().unwrap();
+    }
+    let db = cluster.lock().unwrap().connect(0);
+    let [one, other] = counters.map(|counter| db.transact(|tx| tx.get(counter)).unwrap());
+    let counted = counted.lock().unwrap();
+    assert_eq!(one, other);
+    assert!(Some(&one) >= counted.last(), "{one} is there, and {:?} was acknowledged", counted.last());
+    assert!(counted.len() > 50, "hardly anything was counted: {}", counted.len());
+}
