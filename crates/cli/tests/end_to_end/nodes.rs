@@ -302,7 +302,7 @@ fn the_command_line_names_any_node_and_uses_all() {
     let mut names: Vec<_> = NODES.iter().map(|node| format!("docs/{node}")).collect();
     names.iter().enumerate().for_each(|(node, name)| put(&farm, node, name));
     check(&farm, &names);
-    // The first address is of a node that is away, whose pages wait for it.
+    // The node at the first address is away, and its pages wait for it.
     farm.kill(1);
     let some = format!("{},{}", at(&farm, 1), at(&farm, 0));
     farm.start(1);

@@ -122,8 +122,7 @@ pub enum GoodbyeReason {
     Silent,
     /// The node takes no more sessions.
     Full,
-    /// The redirector cannot reach its store, the hub has nobody who speaks for its source, or the lease of the store's
-    /// node is over.
+    /// The redirector cannot reach its store, the hub has no source, or the store's node has no lease or is not open.
     CutOff,
     /// A process that connected as a peer does not have the key that the redirector gives to peers.
     Stranger,

@@ -15,11 +15,9 @@
 //! | `address` | where etcd is, and what the keys are for |
 //! | `client` | calls over HTTP, at one endpoint after another |
 //! | `wire` | requests and answers in JSON |
-//! | `base64` | keys and values in JSON |
 //! | `error` | why a call has no answer |
 
 mod address;
-mod base64;
 mod client;
 mod error;
 mod wire;

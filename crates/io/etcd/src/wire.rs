@@ -1,7 +1,7 @@
 //! Requests and answers in JSON, as the gateway has them: bytes in base64, numbers of 64 bits as texts, and fields that
 //! are zero or false left out.
 
-use crate::base64::{decode, encode};
+use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -59,13 +59,14 @@ pub enum Operation {
 impl Snapshot {
     /// The request for all keys below a prefix.
     pub(crate) fn request(prefix: &str) -> Value {
-        json!({"key": encode(prefix.as_bytes()), "range_end": encode(&after(prefix))})
+        json!({"key": BASE64.encode(prefix.as_bytes()), "range_end": BASE64.encode(after(prefix))})
     }
 
     /// Parses the answer; the error is what was expected.
     pub(crate) fn parse(answer: &Value) -> Result<Self, &'static str> {
         let entry = |kv: &Value| {
-            let text = |field: &str| String::from_utf8(decode(kv[field].as_str().unwrap_or_default())?).ok();
+            let text =
+                |field: &str| String::from_utf8(BASE64.decode(kv[field].as_str().unwrap_or_default()).ok()?).ok();
             let key = text("key").ok_or("keys in base64 of UTF-8")?;
             let value = text("value").ok_or("values in base64 of UTF-8")?;
             Ok(Entry { key, value, revision: number(&kv["mod_revision"]).ok_or("a mod_revision of each key")? })
@@ -80,7 +81,7 @@ impl Snapshot {
 
 /// The request for the revision of all of etcd.
 pub(crate) fn revision_request(prefix: &str) -> Value {
-    json!({"key": encode(prefix.as_bytes()), "count_only": true})
+    json!({"key": BASE64.encode(prefix.as_bytes()), "count_only": true})
 }
 
 /// The revision of all of etcd, from the header of an answer.
@@ -92,20 +93,21 @@ pub(crate) fn revision(answer: &Value) -> Result<i64, &'static str> {
 pub(crate) fn transaction(compares: &[Compare], operations: &[Operation]) -> Value {
     let compare = |compare: &Compare| match compare {
         Compare::Absent(key) => {
-            json!({"key": encode(key.as_bytes()), "target": "CREATE", "result": "EQUAL", "create_revision": "0"})
+            json!({"key": BASE64.encode(key.as_bytes()), "target": "CREATE", "result": "EQUAL", "create_revision": "0"})
         }
         Compare::Unchanged(key, revision) => {
             let revision = revision.to_string();
-            json!({"key": encode(key.as_bytes()), "target": "MOD", "result": "EQUAL", "mod_revision": revision})
+            json!({"key": BASE64.encode(key.as_bytes()), "target": "MOD", "result": "EQUAL", "mod_revision": revision})
         }
     };
     let operation = |operation: &Operation| match operation {
         Operation::Put(key, value, lease) => {
             let lease = lease.map_or(0, |LeaseId(id)| id).to_string();
-            let put = json!({"key": encode(key.as_bytes()), "value": encode(value.as_bytes()), "lease": lease});
+            let put =
+                json!({"key": BASE64.encode(key.as_bytes()), "value": BASE64.encode(value.as_bytes()), "lease": lease});
             json!({"request_put": put})
         }
-        Operation::Delete(key) => json!({"request_delete_range": {"key": encode(key.as_bytes())}}),
+        Operation::Delete(key) => json!({"request_delete_range": {"key": BASE64.encode(key.as_bytes())}}),
     };
     let compare: Vec<_> = compares.iter().map(compare).collect();
     json!({"compare": compare, "success": operations.iter().map(operation).collect::<Vec<_>>()})

@@ -129,7 +129,8 @@ impl Commits {
         }
     }
 
-    /// With [`Rule::OneCoordinator`] taken out: another node coordinates the requests of one that is away.
+    /// Another node coordinates all requests: for tests of the checkers.
+    #[cfg(feature = "mutants")]
     pub(crate) fn move_to(&mut self, other: At) {
         self.pending.values_mut().for_each(|pending| pending.at = other);
     }
@@ -185,9 +186,8 @@ impl Commits {
     }
 
     /// A node is in a later incarnation than any that the requests were sent to, and may not be the one that they
-    /// were made for: their reads prove nothing there, so they are not sent
-    /// again. Those that have had an effect had it
-    /// before, and that is asked for. Returns the transactions that waited for the others.
+    /// were made for: their reads prove nothing there, so they are not sent again. The client asks for the outcomes of
+    /// those that may have had an effect. Returns the transactions that waited for the others.
     pub(crate) fn void(&mut self, at: At) -> Vec<TxnHandle> {
         let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
         let (kept, without): (Vec<_>, Vec<_>) = self.take_of(at).into_iter().partition(|(_, p)| has_effect(p));

@@ -28,8 +28,8 @@ use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, Horizon, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
 
-/// Prefetched pages take no more than one part in this many of the cache. With several nodes, each has its share of that
-/// part.
+/// Prefetched pages take no more than one part in this many of the cache. With several nodes, each has its share of
+/// that part.
 const PREFETCH_SHARE: usize = 4;
 
 /// Pages that are asked for because they will be read take no more than one part in this many.

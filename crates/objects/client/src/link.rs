@@ -6,7 +6,7 @@ use crate::nodes::Node;
 use crate::places::At;
 use machine::{Goodbye, UpstreamId};
 use messages::{Ping, Released, ToServer};
-use types::{Rule, Time};
+use types::Time;
 
 impl Client {
     /// Sends a message to a node, after the acknowledgement and the releases that are due.
@@ -76,8 +76,7 @@ impl Client {
         }
         self.allocator.link_is_gone(at);
         self.commits.link_is_gone(at);
-        if self.config.broken.is(Rule::OneCoordinator) {
-            self.commits.move_to(self.nodes.coordinator());
-        }
+        #[cfg(feature = "mutants")]
+        self.move_commits();
     }
 }

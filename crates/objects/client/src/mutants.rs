@@ -6,6 +6,13 @@ use messages::Invalidation;
 use types::{Rule, TxnId};
 
 impl Client {
+    /// Has another node coordinate the requests of one that is away, without [`Rule::OneCoordinator`].
+    pub(crate) fn move_commits(&mut self) {
+        if self.config.broken.is(Rule::OneCoordinator) {
+            self.commits.move_to(self.nodes.coordinator());
+        }
+    }
+
     /// Lets an aborted transaction's writes into the cache, without [`Rule::DropWorkspace`].
     pub(crate) fn leave_traces(&mut self, workspace: &Workspace) {
         if !self.config.broken.is(Rule::DropWorkspace) {

@@ -35,7 +35,7 @@ impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Forked`] if the database is of no use any more, [`Error::Nested`] inside of the
+    /// [`Error::Closed`] or [`Error::Forked`] if the database was closed or belongs to the parent process, [`Error::Nested`] inside of the
     /// body of another transaction.
     pub fn begin(database: &Arc<Database>) -> Result<Self> {
         if nested::is_inside(database) {

@@ -98,9 +98,10 @@ pub(crate) enum Room {
 }
 
 impl Master {
-    /// Whether a commit writes to a page that nothing is in.
+    /// Whether a commit writes to a page of this node that nothing is in.
     pub fn fills_new_pages(&self, request: &CommitRequest) -> bool {
-        request.writes.iter().any(|delta| self.pages.is_empty(delta.page))
+        let is_new = |page| self.shards.serves(self.config.sharding.of(page)) && self.pages.is_empty(page);
+        request.writes.iter().any(|delta| is_new(delta.page))
     }
 
     /// Whether the disk had no room for the last batch that was written back.

@@ -297,7 +297,7 @@ fn nobody_waits_for_a_decision_that_waits() {
     assert!(peer.prepare(3, &[(1, 2)], &[], READ_ONLY).is_empty(), "2 is not decided");
     assert_eq!(peer.decide(2, &[(0, 2), (1, 1)]), ["3 stale"], "1 may come before 2");
     assert_eq!(peer.prepare(1, &[(1, 2)], &[(1, 2)], HELD), ["1 stale"]);
-    // It is not applied, and the coordinator of a new link does not take it for that.
+    // The master names it on a new link, as it is not applied.
     assert_eq!(peer.master.unapplied_of(COORDINATOR), [txn(1), txn(2)]);
     // Its reads are free: a later commit is behind it.
     assert_eq!(peer.prepare(4, &[(0, 3)], &[(0, 3)], AT_ONCE), ["4 prepared above v2"]);

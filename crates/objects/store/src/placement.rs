@@ -56,12 +56,11 @@ impl Store {
 
     /// Whether every shard has its place, and those that this node has are open.
     pub(crate) fn is_open(&self) -> bool {
-        let is_here = |(_, node): &(u16, &NodeId)| **node == self.config.node;
-        let is_open = |placement: Placement| {
-            let mut here = (0..).zip(&placement.shards).filter(is_here);
-            here.all(|(shard, _)| self.master.serves(Shard(shard)))
-        };
-        self.placement().is_some_and(is_open)
+        let mut all = (0..self.config.sharding.shards().get()).map(Shard);
+        all.all(|shard| {
+            let place = self.coordinator.place_of(shard);
+            place.is_some_and(|node| node != self.config.node || self.master.serves(shard))
+        })
     }
 
     /// Refuses a client as long as this node is not open.

@@ -45,8 +45,13 @@ fn commit(shard: u16, count: u64, value: &'static str) -> RecalledCommit {
 
 /// A node that has a link to its peer, and has not opened its shard. It gives the counts itself.
 pub(crate) fn linked() -> Driver {
+    linked_with(1 << 30)
+}
+
+/// The same with a log of this many bytes.
+fn linked_with(log_bytes: u64) -> Driver {
     let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
-    let mut driver = Driver::with(config);
+    let mut driver = Driver::with_log(config, log_bytes);
     driver.has_logged(Record::Grant { space: 0, next: 2 });
     driver.crash();
     link(&mut driver, &[]);
@@ -74,7 +79,10 @@ pub(crate) fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
 
 /// The same, and its shard is open.
 pub(crate) fn opened() -> Driver {
-    let mut driver = linked();
+    open_with(linked())
+}
+
+fn open_with(mut driver: Driver) -> Driver {
     driver.store.open(driver.now, &openings(0, 1));
     driver.run();
     tell(&mut driver, vec![], true);
@@ -164,6 +172,39 @@ pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
     driver.run();
     driver.pass(Duration::from_secs(2));
     assert!(!holds(&driver), "both have written it back");
+}
+
+/// A log that is full of what the peer has not written back has room when it has: commits wait for that.
+#[test]
+fn a_log_that_another_node_needs_makes_commits_wait() {
+    let mut driver = open_with(linked_with(64 * 1024));
+    let session = driver.join(1, 1);
+    driver.said_on(LINK);
+    let value = [7; 2000];
+    let mut number = 0;
+    loop {
+        number += 1;
+        let both =
+            txn(1, number).to(9).write(page(0), number as u16, 0, &value).write(page(1), number as u16, 0, &value);
+        driver.say(session, both.message());
+        if !driver.said_on(LINK).iter().any(|said| matches!(said, ToNode::Prepare(_))) {
+            break;
+        }
+        let txn = TxnId { number, ..TXN };
+        driver.hear(LINK, ToNode::Vote(Vote::prepared(txn, Vector::new())));
+        driver.run();
+        driver.hear(LINK, ToNode::Applied(messages::Applied { txn, advances: vec![] }));
+        assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })), "commit {number}");
+        driver.pass(Duration::from_secs(2));
+        driver.run();
+    }
+    assert!((3..16).contains(&number), "{number} commits fill the log");
+    (0..3).for_each(|_| driver.pass(Duration::from_secs(2)));
+    assert_eq!(driver.outcome(session), None);
+    let mut said = driver.hear(LINK, ToNode::Home(Home { through: vector(&[(1, Epoch(1).first().0 + number)]) }));
+    driver.run();
+    said.extend(driver.said_on(LINK));
+    assert!(said.iter().any(|said| matches!(said, ToNode::Prepare(_))), "the commit that waited is prepared: {said:?}");
 }
 
 /// Both shards have written the commit back, but the peer's word that it has applied it was lost with the link. Its
