@@ -172,14 +172,15 @@ pub fn wait_for<F: Future>(future: F) -> F::Output {
 }
 
 /// Commits what ran well. The error of a body, or its panic, may come of something that it should not have seen: it
-/// counts when what the body has read was true. An error of the database's own needs no proof.
+/// counts when what the body has read was true. An error of the database's own needs no proof, but for damage: the parts
+/// of an object that were read at two moments look like one that is damaged.
 async fn end<R>(running: Transaction, ran: thread::Result<Result<R>>, tries: &Tries) -> Result<R> {
     match ran {
         Ok(Ok(answer)) => {
             running.commit(Some(tries)).await?;
             Ok(answer)
         }
-        Ok(Err(error)) if error.of_database().is_some() => {
+        Ok(Err(error)) if error.of_database().is_some() && !matches!(error, Error::Damaged { .. }) => {
             running.check()?;
             Err(error)
         }

@@ -1,6 +1,7 @@
 //! Three nodes of one store, each with a directory and a listener of its own, and links and clients over TCP.
 
 use database::{LocalStore, Recovered};
+use fixtures::Emulator;
 use net::{ListenConfig, Listener, Runtime};
 use objects::{Anywhere, Db, Error, Ref};
 use std::collections::BTreeSet;
@@ -206,6 +207,40 @@ fn an_error_or_a_panic_counts_if_what_was_read_was_true() {
     assert_eq!(failed.to_string(), sum(&db, &counters[..1]).unwrap().to_string());
     let panics = || db.transact(|tx| -> objects::Result<()> { panic!("{}", tx.get(counters[0])?) });
     catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+}
+
+/// The parts of a large value are in pages of two nodes. A reader that meets parts of two moments reads again.
+#[test]
+fn parts_of_two_moments_are_no_damage() {
+    let cluster = Cluster::start("parts");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let value = cluster.connect(0).transact(|tx| tx.create(Anywhere, &Vec::<u64>::new())).unwrap();
+    let write = |db: &Db, number: u64| {
+        let length = 8000 + number as usize % 7;
+        db.transact(|tx| tx.put(value, &vec![number << 32; length])).unwrap();
+    };
+    // This writer's new pages are of node 1.
+    let writer = cluster.connect(1);
+    write(&writer, 1);
+    // Clients whom node 0 tells where node 1 is learn of its changes later than of those of node 0.
+    let line = Emulator::start(cluster.addresses[1], Duration::from_millis(2), None).unwrap();
+    cluster.node(0).tell(|store, now| store.node_is_at(now, NodeId(1), &line.address().to_string()));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (2..).take_while(|_| !is_over.load(SeqCst)).for_each(|number| write(&writer, number));
+        });
+        let reader = scope.spawn(|| {
+            let db = cluster.connect(0);
+            for _ in 0..100 {
+                let read = db.transact(|tx| tx.get(value)).unwrap();
+                assert!(read.iter().all(|number| *number == read[0]));
+            }
+        });
+        let outcome = reader.join();
+        is_over.store(true, SeqCst);
+        outcome.unwrap();
+    });
 }
 
 /// Counts on in both counters.
