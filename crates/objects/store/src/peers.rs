@@ -33,11 +33,13 @@ pub(crate) struct Peers {
     unapplied: BTreeMap<NodeId, Vec<TxnId>>,
     /// The node whose sequencer is asked.
     sequencer: NodeId,
+    /// The counts that other nodes asked for before this one has learned that it is elected: they may learn it first.
+    early: BTreeMap<NodeId, Vec<Sequence>>,
 }
 
 impl Peers {
     pub(crate) fn new(own: NodeId) -> Self {
-        Self { unapplied: BTreeMap::new(), sequencer: own }
+        Self { unapplied: BTreeMap::new(), sequencer: own, early: BTreeMap::new() }
     }
 }
 
@@ -65,6 +67,7 @@ impl Store {
     /// The link to another node is lost.
     pub(crate) fn node_lost(&mut self, now: Time, node: NodeId) {
         self.peers.unapplied.remove(&node);
+        self.peers.early.remove(&node);
         self.coordinator.lost(node);
         self.master.lost_coordinator(node);
         self.openings.lost(node);
@@ -99,6 +102,9 @@ impl Store {
     pub fn sequence(&mut self, now: Time, epoch: Epoch) {
         self.sequencer = Some(sequencer::Sequencer::new(epoch, self.config.broken));
         self.follow_sequencer(now, self.config.node);
+        for (node, early) in core::mem::take(&mut self.peers.early) {
+            early.into_iter().for_each(|sequence| self.hear_node(now, node, ToNode::Sequence(sequence)));
+        }
     }
 
     /// Says something to a node, which may be its own. Without a link the message is lost.
@@ -149,10 +155,17 @@ impl Store {
             ToNode::Vote(vote) => self.coordinator.voted(from, vote),
             ToNode::Applied(applied) => self.coordinator.applied(from, applied.txn, applied.advances),
             ToNode::Sequence(sequence) => {
-                // A sequencer ends with the process of its node, and another one is elected.
                 if let Some(sequencer) = &mut self.sequencer {
                     let placed = sequencer.handle(sequence);
                     self.tell(now, from, ToNode::Placed(placed));
+                } else if from != self.config.node {
+                    // It asks nobody else, and not again.
+                    let early = self.peers.early.entry(from).or_default();
+                    if early.len() >= UNAPPLIED_MAX {
+                        let text = format!("expected at most {UNAPPLIED_MAX} requests for counts before an election");
+                        return Err(Goodbye::too_much(text));
+                    }
+                    early.push(sequence);
                 }
             }
             ToNode::Placed(placed) => self.coordinator.placed(&placed),

@@ -107,6 +107,34 @@ fn log_on_both(driver: &mut Driver) -> SessionId {
     session
 }
 
+/// A node can learn from etcd who is elected before the elected one does. It asks once.
+#[test]
+pub(crate) fn counts_asked_for_before_the_election_is_known_are_given_after_it() {
+    let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
+    let mut driver = Driver::with_log(config, 1 << 30);
+    say_hello(&mut driver);
+    let ask = || ToNode::Sequence(Sequence { txn: TXN, shards: [Shard(1)].into_iter().collect() });
+    assert_eq!(driver.hear(LINK, ask()), []);
+    driver.store.sequence(driver.now, Epoch(2));
+    let placed = |count| ToNode::Placed(Placed { txn: TXN, counts: vector(&[(1, count)]) });
+    let first = Epoch(2).first().0;
+    assert_eq!(driver.said_on(LINK), [placed(first)]);
+    assert_eq!(driver.hear(LINK, ask()), [placed(first + 1)]);
+}
+
+/// A request that was lost with its link is not answered on the next: the peer asks again.
+#[test]
+pub(crate) fn counts_asked_for_on_a_lost_link_are_not_given() {
+    let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
+    let mut driver = Driver::with_log(config, 1 << 30);
+    say_hello(&mut driver);
+    driver.hear(LINK, ToNode::Sequence(Sequence { txn: TXN, shards: [Shard(1)].into_iter().collect() }));
+    driver.store.link_is_down(driver.now, LINK);
+    say_hello(&mut driver);
+    driver.store.sequence(driver.now, Epoch(2));
+    assert_eq!(driver.said_on(LINK), []);
+}
+
 #[test]
 pub(crate) fn a_shard_opens_when_every_log_has_told() {
     let mut driver = linked();
