@@ -103,7 +103,9 @@ impl Store {
         self.sequencer = Some(sequencer::Sequencer::new(epoch, self.config.broken));
         self.follow_sequencer(now, self.config.node);
         for (node, early) in core::mem::take(&mut self.peers.early) {
-            early.into_iter().for_each(|sequence| self.hear_node(now, node, ToNode::Sequence(sequence)));
+            for sequence in early {
+                self.hear_node(now, node, ToNode::Sequence(sequence));
+            }
         }
     }
 
