@@ -5,6 +5,7 @@ use crate::Result;
 use crate::crew::{Crew, Eligible, MemberOptions};
 use crate::job::{JobName, Work};
 use crate::lab::Lab;
+use crate::nodes::Nodes;
 use fixtures::{Process, Program};
 use std::path::Path;
 use std::time::Duration;
@@ -26,12 +27,18 @@ pub(crate) struct Roles {
 /// All of them.
 pub(crate) struct Cluster {
     pub(crate) lab: Lab,
-    /// The program at the store's place.
-    pub(crate) program: Program,
-    pub(crate) server: Process,
+    pub(crate) store: Store,
     /// The groups; if there are none, the clients that speak to the store directly are one without a redirector.
     pub(crate) groups: Vec<Group>,
     pub(crate) crew: Crew,
+}
+
+/// The processes of the store.
+pub(crate) enum Store {
+    /// One process, and the program at its place.
+    Single(Program, Box<Process>),
+    /// Several nodes.
+    Nodes(Box<Nodes>),
 }
 
 /// A group.
@@ -78,7 +85,24 @@ impl Cluster {
             let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
             groups.push(Group { name, redirector, ordinary, members });
         }
-        Ok(Self { lab, program, server, groups, crew })
+        Ok(Self { lab, store: Store::Single(program, Box::new(server)), groups, crew })
+    }
+
+    /// Starts clients of a store of several nodes. Each names another node first.
+    pub(crate) fn around(nodes: Nodes, roles: Roles) -> Result<Self> {
+        let (mut crew, lab) = (Crew::default(), Lab::loopback(0));
+        let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
+        let ordinary = MemberOptions {
+            program: Program::this()?,
+            job: JobName::Lists,
+            server: nodes.addresses(0),
+            eligible: None,
+            arguments: patience.into_iter().flatten().collect(),
+        };
+        let of = |client| MemberOptions { server: nodes.addresses(client), ..ordinary.clone() };
+        let members = (0..roles.clients as usize).map(|client| crew.hire(&of(client))).collect::<Result<_>>()?;
+        let groups = vec![Group { name: "clients".into(), redirector: None, ordinary, members }];
+        Ok(Self { lab, store: Store::Nodes(Box::new(nodes)), groups, crew })
     }
 
     /// Everybody who is there.

@@ -15,8 +15,12 @@ mod history;
 mod job;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "lab")]
+mod nodes;
 mod operators;
 mod output;
+#[cfg(feature = "lab")]
+mod relay;
 mod scratch;
 mod spool;
 mod stopper;

@@ -171,3 +171,14 @@ impl Interrupt {
         }
     }
 }
+
+/// Ends all processes when the interrupt has come: calls that wait for one of them fail then, instead of waiting on.
+#[cfg(feature = "lab")]
+pub(crate) fn end_processes_on(interrupt: Interrupt) {
+    std::thread::spawn(move || {
+        while !interrupt.has_come() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        fixtures::end_processes();
+    });
+}

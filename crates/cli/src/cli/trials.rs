@@ -3,6 +3,7 @@
 use super::listen_address;
 use crate::job::JobName;
 use clap::{Args, Subcommand, ValueEnum};
+use membership::EtcdUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -307,6 +308,16 @@ pub(crate) struct TortureArgs {
     /// How often to break something.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: u32,
+    /// How long to break things, in minutes, instead of a number of rounds. Only with --nodes.
+    #[arg(long, value_name = "MINUTES", requires = "nodes", conflicts_with = "rounds", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    pub(crate) minutes: Option<u32>,
+    /// The nodes of the store, each a process, which meet in etcd; without it, the store is one process.
+    #[arg(long, value_name = "COUNT", conflicts_with = "lab", value_parser = clap::value_parser!(u32).range(2..=8))]
+    pub(crate) nodes: Option<u32>,
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started, which
+    /// must be in PATH. Only with --nodes.
+    #[arg(long, value_name = "URL", requires = "nodes")]
+    pub(crate) etcd: Option<EtcdUrl>,
     /// Clients that commit in the meantime; with groups, of each.
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) clients: u32,
@@ -320,9 +331,9 @@ pub(crate) struct TortureArgs {
     /// Where the processes run, if not on loopback: the file that describes a lab.
     #[arg(long, value_name = "FILE", requires = "groups")]
     pub(crate) lab: Option<PathBuf>,
-    /// The seed from which everything in a lab is drawn; another one each time if there is none. The same seed draws
-    /// the same.
-    #[arg(long, value_name = "SEED", requires = "lab")]
+    /// The seed from which everything in a lab, or of several nodes, is drawn; another one each time if there is none.
+    /// The same seed draws the same.
+    #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
     /// The store's directory, which must not exist yet or be empty; a temporary one if there is none.
     #[arg(long, value_name = "DIR")]
@@ -337,14 +348,21 @@ Faults, one a round:
   with a lab       that, in an order and for times that are drawn; all traffic of a group's line vanishes, in one
                    direction or both. Also drawn: how much each line loses (up to 3 %) and carries (1 to 100 Mbit/s),
                    leases, which clients pause, and which read and write large values (up to 48 MiB, as the lines allow)
+  with nodes       in an order and for times that are drawn: a node is killed, the sequencer's is, two are, all are with
+                   etcd (power loss); a node is stopped in order; is stopped where it is, for longer than its lease, and
+                   continues; etcd is killed for longer than a lease; a node is cut off from etcd; the line between two
+                   nodes is cut, in one direction or both
 
 Checks:
   history          every acknowledged commit is there, once; all reads are such as a strictly serializable store can
                    show; large values are whole
   progress         members are in their group again 10 s after their redirector, its store and the line are there; a
                    client that is not cut off has a commit acknowledged every so often, as the lines and its own values
-                   allow; no call outlasts the client's patience (8 s in a lab) by more than 1 s
+                   allow; no call outlasts the client's patience (8 s in a lab and with nodes) by more than 1 s
+  with nodes       a node without a lease says so, and all nodes serve again by themselves once everything is there; the
+                   lists are read from the nodes after a last loss of all power; then every node closes in order
 
+  thorp torture --nodes 3 --minutes 30
   cargo xtask lab --sites 2 --one-way-ms 20 -- thorp torture --groups 2 --clients 3 --lab {lab}
 
 docs/lab.md describes a lab's file. The course of the rounds is left beside the store as rounds.jsonl, and the history

@@ -3,7 +3,8 @@
 //! Each round lets clients work, breaks something in the middle of their work, and repairs it. Without groups that is
 //! the store, which is killed and started again over what is left. With groups it is one thing after the other: what a
 //! group cannot do without, a member of it. In a lab a seed draws what, when and for how long, and what the lines are
-//! like. The clients continue by themselves.
+//! like. The clients continue by themselves. With several nodes a seed draws which processes are killed or stopped, and
+//! which lines between them are cut.
 //!
 //! ```text
 //!   plan: drawn before ──► faults: broken, mended ──► what was taken down ──► history: was it right?
@@ -15,21 +16,26 @@
 mod fault;
 mod faults;
 mod membership;
+mod nodes;
 mod plan;
 mod progress;
 
 use crate::Result;
 use crate::cli::TortureArgs;
-use crate::cluster::{Cluster, Roles};
-use crate::crew::now;
-use crate::error::only_for;
+use crate::cluster::{Cluster, Roles, Store};
+use crate::crew::{Crew, now};
+use crate::error::{only_for, usage};
 use crate::history::{Ending, Verdict, judge};
 use crate::job::{Lists, Work, inspect};
 use crate::lab::{Lab, Line};
+use crate::nodes::{EtcdChoice, Node, Nodes};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
+use crate::stopper::{Interrupt, end_processes_on};
 use bench::Sample;
+use fault::Fault;
 use faults::FaultCosts;
+use nodes::NodeFault;
 use plan::{Asked, Manner, Plan, Round, slowest_mbit_s};
 use progress::{Account, BACK_WITHIN, CALL_MARGIN, Client, PATIENCE_USUAL, Progress, Terms, Trouble};
 use serde_json::json;
@@ -37,7 +43,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thorp::Db;
 
 /// The lists with a large value that each round has for itself.
@@ -46,22 +52,39 @@ const HEAVY_LISTS: u64 = 2;
 /// The share of steps that append.
 const WRITES: f64 = 0.5;
 
+/// More rounds than fit in a minute, with several nodes.
+const ROUNDS_PER_MINUTE_MAX: u32 = 20;
+
 /// How long anything may take that is going to happen, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
     only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
+    if args.nodes.is_some() && args.groups > 0 {
+        return Err(usage("--nodes is not for a torture with groups yet: a store of several nodes takes no groups"));
+    }
     let groups = args.groups as usize;
     let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
-    only_for("--seed", args.seed.is_some() && !lab.can_change(), "a lab whose lines can be changed")?;
-    let seed = lab.can_change().then(|| args.seed.unwrap_or_else(any_seed));
+    let is_drawn = lab.can_change() || args.nodes.is_some();
+    only_for("--seed", args.seed.is_some() && !is_drawn, "a lab whose lines can be changed, and --nodes")?;
+    let seed = is_drawn.then(|| args.seed.unwrap_or_else(any_seed));
+    // A second Ctrl-C would leave processes: the first is enough.
+    let interrupt = Interrupt::watch_patiently()?;
+    end_processes_on(interrupt.clone());
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "torture")?;
+    if let Some(seed) = seed.filter(|_| !output.is_json()) {
+        output.raw(format_args!("drawn from --seed {seed}"))?;
+        output.flush()?;
+    }
     let outcome = torture(args, lab, seed, scratch.path()).and_then(|outcome| {
         outcome.print(output)?;
         outcome.verdict()
     });
     outcome.map_err(|why| {
+        if interrupt.has_come() {
+            return "interrupted: every process has ended".into();
+        }
         scratch.keep();
         let again = seed.map(|seed| format!(" (drawn from --seed {seed})")).unwrap_or_default();
         let left = scratch.path().display();
@@ -77,56 +100,96 @@ fn any_seed() -> u64 {
 
 fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Result<Outcome> {
     let (rounds, groups, clients) = (args.rounds as usize, args.groups as usize, args.clients as usize);
-    let asked = Asked { rounds, groups, clients, leased: args.leased };
-    let plan = seed.map_or_else(|| Plan::in_turn(asked), |seed| Plan::drawn(seed, asked, lab.line()));
-    let (dir, history) = (dir.join("store"), dir.join("history.jsonl"));
-    let light = (rounds as u64 + 1) * plan.lists / 2 + plan.lists;
-    let lists = {
-        let db = Db::open(&dir)?;
-        let lists = Lists::create(&db, light, rounds as u64 * HEAVY_LISTS)?;
-        db.close()?;
-        lists
+    let rounds = args.minutes.map_or(rounds, |minutes| (minutes * ROUNDS_PER_MINUTE_MAX) as usize);
+    let nodes = args.nodes.unwrap_or(0) as usize;
+    let asked = Asked { rounds, groups, clients, leased: args.leased, nodes };
+    let mut plan = match seed {
+        None => Plan::in_turn(asked),
+        Some(seed) if nodes > 0 => Plan::of_nodes(seed, asked),
+        Some(seed) => Plan::drawn(seed, asked, lab.line()),
     };
+    let (line, light) = (lab.line(), (plan.rounds.len() as u64 + 1) * plan.lists / 2 + plan.lists);
     let roles = Roles { groups: args.groups, clients: args.clients, lease_ms: plan.lease_ms, patience: plan.patience };
+    let (cluster, lists) =
+        if nodes > 0 { start_nodes(args, roles, light, dir)? } else { start_store(lab, roles, light, &plan, dir)? };
+    let history = dir.join("history.jsonl");
     let mut run = Run {
-        line: lab.line(),
-        cluster: Cluster::gather(&dir, lab, roles)?,
+        line,
+        cluster,
         costs: FaultCosts::default(),
         account: Account { began: now(), patience: plan.patience.unwrap_or(PATIENCE_USUAL), ..Account::default() },
         gaps_max: BTreeMap::new(),
         diary: File::create(history.with_file_name("rounds.jsonl"))?,
     };
-    let bar = output::bar("break, mend", rounds as u64);
-    let gone_on = plan.rounds.iter().enumerate().try_for_each(|(number, round)| {
-        bar.set_message(round.fault.name());
-        run.round(number, round, &plan, light)?;
-        bar.inc(1);
-        Ok(())
-    });
-    bar.finish_and_clear();
-    if let Err(why) = gone_on {
+    let time = args.minutes.map(|minutes| Duration::from_secs(60 * u64::from(minutes)));
+    if let Err(why) = run.rounds(&mut plan, light, time) {
+        run.leave_traces(&history)?;
+        return Err(why);
+    }
+    let members = run.cluster.members();
+    if let Err(why) = run.cluster.crew.rest(&members, PATIENCE) {
         run.leave_traces(&history)?;
         return Err(why);
     }
     let Run { mut cluster, costs, mut account, mut gaps_max, .. } = run;
-    let members = cluster.members();
-    cluster.crew.rest(&members, PATIENCE)?;
-    cluster.server.kill()?;
-    let (events, visited, mut half_done) = (cluster.crew.events(), cluster.crew.visited(), cluster.crew.half_done());
+    let crew = std::mem::take(&mut cluster.crew);
+    let (events, visited, mut half_done) = (crew.events(), crew.visited(), crew.half_done());
     let client = |number| {
-        let transactions = cluster.crew.transactions(&[number], 0);
+        let transactions = crew.transactions(&[number], 0);
         Client { number, transactions, gaps_max: gaps_max.remove(&number).unwrap_or_default() }
     };
-    account.clients = (0..cluster.crew.len()).map(client).collect();
+    account.clients = (0..crew.len()).map(client).collect();
+    crate::history::leave(events.clone(), &history)?;
+    let (found, half_done_at_last) = match &mut cluster.store {
+        Store::Single(_, server) => {
+            server.kill()?;
+            drop(crew);
+            inspect(&lists, visited, &Db::open(dir.join("store"))?)?
+        }
+        Store::Nodes(nodes) => {
+            drop(crew);
+            let read = |db: &Db| inspect(&lists, visited, db);
+            read_at_last(nodes, read).map_err(|why| format!("{why}; {}", nodes.describe()))?
+        }
+    };
     drop(cluster);
-    let (found, half_done_at_last) = inspect(&lists, visited, &Db::open(&dir)?)?;
     half_done += half_done_at_last;
     let transactions = account.clients.iter().flat_map(|client| &client.transactions);
     let endings = transactions.map(|transaction| transaction.ending).collect();
     let verdict = judge(events, &found, Some(&history))?;
     let progress = account.judge();
     let patience = account.patience;
-    Ok(Outcome { seed, plan, groups, costs, endings, verdict, half_done, progress, patience })
+    Ok(Outcome { seed, plan, groups, nodes, costs, endings, verdict, half_done, progress, patience })
+}
+
+/// Makes the lists in a store of one process, and starts it with its clients.
+fn start_store(lab: Lab, roles: Roles, light: u64, plan: &Plan, dir: &Path) -> Result<(Cluster, Lists)> {
+    let dir = dir.join("store");
+    let db = Db::open(&dir)?;
+    let lists = Lists::create(&db, light, plan.rounds.len() as u64 * HEAVY_LISTS)?;
+    db.close()?;
+    Ok((Cluster::gather(&dir, lab, roles)?, lists))
+}
+
+/// Starts a store of several nodes, makes the lists there, and starts its clients.
+fn start_nodes(args: &TortureArgs, roles: Roles, light: u64, dir: &Path) -> Result<(Cluster, Lists)> {
+    let lease = Duration::from_millis(roles.lease_ms.unwrap_or_default().into());
+    let count = args.nodes.unwrap_or_default();
+    let mut nodes = Nodes::start(dir, &EtcdChoice::of(args)?, count, lease)?;
+    nodes::await_serving(&mut nodes, &Crew::default()).map_err(|why| format!("{why}; {}", nodes.describe()))?;
+    let home = |node| Db::builder().connect_within(PATIENCE).connect(nodes.addresses(node));
+    let homes = (0..nodes.all.len()).map(home).collect::<thorp::Result<Vec<_>>>()?;
+    let lists = Lists::create_on(&homes, light)?;
+    Ok((Cluster::around(nodes, roles)?, lists))
+}
+
+/// Reads the lists from all nodes after a loss of all power, and closes the nodes in order.
+fn read_at_last<T>(nodes: &mut Nodes, read: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
+    nodes::lose_power(nodes, &Crew::default(), Duration::ZERO)?;
+    nodes::await_serving(nodes, &Crew::default())?;
+    let found = read(&Db::builder().connect_within(PATIENCE).connect(nodes.addresses(0))?)?;
+    nodes.all.iter_mut().try_for_each(Node::close)?;
+    Ok(found)
 }
 
 /// A torture under way.
@@ -143,6 +206,23 @@ struct Run {
 }
 
 impl Run {
+    /// Carries out a plan. If the time is over before, the rest of it is left out, but for the last round.
+    fn rounds(&mut self, plan: &mut Plan, light: u64, time: Option<Duration>) -> Result {
+        let (bar, begun, mut number) = (output::bar("break, mend", plan.rounds.len() as u64), Instant::now(), 0);
+        while number < plan.rounds.len() {
+            if time.is_some_and(|time| begun.elapsed() > time) {
+                plan.rounds.drain(number..plan.rounds.len() - 1);
+            }
+            let round = &plan.rounds[number];
+            bar.set_message(round.fault.name());
+            self.round(number, round, plan, light)?;
+            bar.inc(1);
+            number += 1;
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
     fn round(&mut self, number: usize, round: &Round, plan: &Plan, light: u64) -> Result {
         for (site, &weather) in round.weather.iter().enumerate() {
             self.cluster.lab.set_weather(site, weather)?;
@@ -226,6 +306,7 @@ struct Outcome {
     seed: Option<u64>,
     plan: Plan,
     groups: usize,
+    nodes: usize,
     costs: FaultCosts,
     endings: Vec<Ending>,
     verdict: Verdict,
@@ -255,7 +336,8 @@ impl Outcome {
         let at = |sample: &Sample, quantile| millis(Duration::from_nanos(sample.nanos(quantile) as u64));
         let (running, stopped) = (&self.costs.beside_running, &self.costs.beside_stopped);
         let kills = self.plan.rounds.iter().filter(|round| round.fault.kills()).count();
-        let mut rows = vec![("rounds", json!(self.plan.rounds.len())), ("kills", json!(kills))];
+        let rounds = self.plan.rounds.iter().filter(|round| round.fault != Fault::Node(NodeFault::Nothing)).count();
+        let mut rows = vec![("rounds", json!(rounds)), ("kills", json!(kills))];
         if let Some(seed) = self.seed {
             rows.extend([("seed", json!(seed)), ("lease_ms", json!(self.plan.lease_ms))]);
         }
@@ -265,6 +347,10 @@ impl Outcome {
             ("commits_unknown", ended(Ending::Unknown)),
             ("restart_ms_max", millis(self.costs.restart_max)),
         ]);
+        if self.nodes > 0 {
+            let serving = ("serving_ms_max", millis(self.costs.serving_max));
+            rows.extend([("nodes", json!(self.nodes)), serving]);
+        }
         if self.groups > 0 {
             rows.extend([
                 ("groups", json!(self.groups)),

@@ -17,6 +17,9 @@ const NAME: &str = "torture/lists";
 /// its count, above is the sign of the checker's numbers.
 const BLOCKS_SHIFT: u32 = 48;
 
+/// The lists that one transaction makes.
+const CREATED_AT_ONCE: usize = 256;
+
 /// The length of one line of a value: the number that was appended with it, and the line's own.
 const LINE_BYTES: usize = 32;
 
@@ -47,6 +50,31 @@ impl Lists {
             Ok(lists)
         };
         Ok(Self(db.transact(create)?))
+    }
+
+    /// Makes so many empty ones, on the nodes of a store in turn. Each of the clients has a node of its own as its home.
+    pub(crate) fn create_on(homes: &[Db], count: u64) -> Result<Self> {
+        let per_home = count.div_ceil(homes.len() as u64);
+        let mut lists = vec![None; homes.len() * per_home as usize];
+        for (home, db) in homes.iter().enumerate() {
+            for first in (0..per_home).step_by(CREATED_AT_ONCE) {
+                let these = first..per_home.min(first + CREATED_AT_ONCE as u64);
+                let create = |tx: &mut Tx| {
+                    let list = |_| Ok(List { numbers: tx.create(Anywhere, &Vec::new())?, value: None });
+                    these.clone().map(list).collect::<thorp::Result<Vec<_>>>()
+                };
+                for (number, list) in these.clone().zip(db.transact(create)?) {
+                    lists[number as usize * homes.len() + home] = Some(list);
+                }
+            }
+        }
+        let lists: Vec<List> = lists.into_iter().flatten().collect();
+        let name = |tx: &mut Tx| {
+            let all = tx.create(Anywhere, &lists)?;
+            tx.set_root(NAME, all)
+        };
+        homes[0].transact(name)?;
+        Ok(Self(lists))
     }
 
     /// Those that were made.

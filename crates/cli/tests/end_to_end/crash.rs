@@ -1,9 +1,10 @@
 //! The process is killed, closed, and looked over.
 
-use crate::program::{Folder, serve, spawn, thorp};
+use crate::program::{Folder, command, ran, serve, spawn, thorp, tool};
 use fixtures::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
+use std::path::Path;
 
 #[test]
 fn acknowledged_commits_survive_kill_9() {
@@ -57,6 +58,37 @@ fn tormented_groups_are_strictly_serializable() {
     // round trips, and the time that a busy machine takes.
     assert!(told["failover_hung_ms_max"].as_f64().unwrap() < 3000.0, "{told}");
     assert!(told["failover_killed_ms_max"].as_f64().unwrap() < 1500.0, "{told}");
+}
+
+/// The same with three nodes and etcd: a seed draws what is killed, stopped and cut off.
+#[test]
+fn tormented_nodes_are_strictly_serializable() {
+    let Some(etcd) = tool("bin/etcd") else { return };
+    let folder = Folder::new();
+    let words = ["torture", "--nodes", "3", "--rounds", "3", "--clients", "3", "--seed", "11", "--json", "--dir"];
+    let mut torture = command();
+    torture.args(words).arg(folder.path().join("torture")).env("PATH", etcd.parent().unwrap());
+    let told = ran(torture.output().unwrap()).ok();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["nodes"], &told["seed"], &told["rounds"]), (&3.into(), &11.into(), &3.into()), "{told}");
+    assert!(told["commits_acknowledged"].as_u64().unwrap() >= 200, "{told}");
+    assert_eq!((&told["lost"], &told["doubled"]), (&Value::from(0), &Value::from(0)), "{told}");
+    assert_eq!(told["strictly_serializable"], true, "{told}");
+    assert_eq!(told["stalls"], Value::Array(Vec::new()), "{told}");
+}
+
+#[test]
+fn a_torture_of_nodes_says_what_it_lacks() {
+    let folder = Folder::new();
+    let dir = folder.file("torture");
+    let mut without = command();
+    without.args(["torture", "--nodes", "2", "--dir", &dir]).env("PATH", folder.path());
+    if !Path::new("/usr/sbin/etcd").exists() {
+        let why = ran(without.output().unwrap());
+        assert!(why.stderr.contains("needs etcd") && why.stderr.contains("--etcd etcd://"), "{}", why.stderr);
+    }
+    let groups = thorp(["torture", "--nodes", "2", "--groups", "1"]).usage();
+    assert!(groups.contains("a store of several nodes takes no groups"), "{groups}");
 }
 
 #[test]

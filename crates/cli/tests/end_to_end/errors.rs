@@ -199,13 +199,14 @@ fn options_without_an_effect() {
         (&["torture", "--groups", "0", "--leased"], "--leased"),
         (&["torture", "--groups", "0", "--lab", &jsonl], "--lab"),
         (&["torture", "--groups", "1", "--lab", &lab, "--seed", "1"], "--seed"),
+        (&["torture", "--seed", "1"], "--seed"),
     ] {
         check_usage(words, &[option, "is only for", "leave it out"]);
     }
     for words in [
         &["serve", "--dir", &dir, "--lease-ms", "100"][..],
         &["torture", "--leased"],
-        &["torture", "--seed", "1"],
+        &["torture", "--minutes", "1"],
         &["bench", "--all", "--out", &dir, "--gib", "2"],
         &["ls", "-0", "--json", "--dir", &dir],
     ] {

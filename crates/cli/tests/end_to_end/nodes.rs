@@ -31,7 +31,7 @@ impl Farm {
     /// Without its nodes; none if no etcd is installed.
     fn new() -> Option<Self> {
         let (program, folder) = (tool("bin/etcd")?, Folder::new());
-        let etcd = Etcd::start(&program, &folder).unwrap();
+        let etcd = Etcd::start(&program, folder.path()).unwrap();
         let url = etcd.url("main");
         let (shards, lease) = (SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
         let words =

@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 fn start(folder: &Folder) -> Option<fixtures::Etcd> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools").join("bin/etcd");
-    or_skipped(program.is_file(), "bin/etcd").then(|| fixtures::Etcd::start(&program, folder).unwrap())
+    or_skipped(program.is_file(), "bin/etcd").then(|| fixtures::Etcd::start(&program, folder.path()).unwrap())
 }
 
 fn client(addresses: &[SocketAddr]) -> Etcd {

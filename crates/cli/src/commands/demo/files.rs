@@ -27,17 +27,16 @@ use crate::cli::DemoFilesArgs;
 use crate::error::usage;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
-use crate::stopper::{Interrupt, LOOK_EVERY};
+use crate::stopper::{Interrupt, end_processes_on};
 use account::{Account, End};
 use content::{Content, FILES, PAGES, PARTS_CHANGED};
 use farm::Farm;
 use fault::{Fault, Target, Way};
-use fixtures::{Signal, end_processes};
+use fixtures::Signal;
 use mounts::MountReader;
 use readers::{Readers, Step};
 use rsync::Rsync;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 use visitor::Visitor;
 
@@ -68,16 +67,6 @@ pub(super) fn run(args: &DemoFilesArgs, output: &mut Output) -> Result {
             account.judge()
         }
     }
-}
-
-/// Ends all processes when the interrupt has come: calls that wait for one of them fail then, instead of waiting on.
-fn end_processes_on(interrupt: Interrupt) {
-    thread::spawn(move || {
-        while !interrupt.has_come() {
-            thread::sleep(LOOK_EVERY);
-        }
-        end_processes();
-    });
 }
 
 fn play(args: &DemoFilesArgs, dir: &Path, interrupt: &Interrupt, output: &mut Output) -> Result<Account> {

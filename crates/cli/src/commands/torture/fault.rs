@@ -1,5 +1,6 @@
 //! The faults of the torture.
 
+use super::nodes::NodeFault;
 use crate::lab::Cut;
 
 /// One thing that is broken, and repaired.
@@ -21,6 +22,8 @@ pub(super) enum Fault {
     CutSite(Cut),
     /// None but what is different about the lines.
     OnlyLines,
+    /// A fault of a store of several nodes.
+    Node(NodeFault),
 }
 
 impl Fault {
@@ -48,11 +51,16 @@ impl Fault {
             Self::CutSite(Cut::FromSite) => "drop what a site sends",
             Self::CutSite(Cut::ToSite) => "drop what is sent to a site",
             Self::OnlyLines => "change the lines",
+            Self::Node(fault) => fault.name(),
         }
     }
 
     /// Whether it is a SIGKILL.
     pub(super) fn kills(self) -> bool {
-        !matches!(self, Self::StopMember | Self::CutSite(_) | Self::OnlyLines)
+        match self {
+            Self::Node(fault) => fault.kills(),
+            Self::StopMember | Self::CutSite(_) | Self::OnlyLines => false,
+            _ => true,
+        }
     }
 }

@@ -3,10 +3,11 @@
 use super::PATIENCE;
 use super::fault::Fault;
 use super::membership::await_groups;
+use super::nodes::NodeFault;
 use super::plan::Round;
 use super::progress::Trouble;
 use crate::Result;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Store};
 use crate::crew::{Signal, now};
 use crate::lab::Cut;
 use bench::Sample;
@@ -21,6 +22,8 @@ const SIGNS_OF_LIFE: u64 = 3;
 pub(super) struct FaultCosts {
     /// The longest start of a store over what was left.
     pub(super) restart_max: Duration,
+    /// The longest time until all nodes of a store served all shards, once what was broken was there again.
+    pub(super) serving_max: Duration,
     /// The longest time from a redirector's end to the end of a commit of one of its members that began afterwards:
     /// when it was killed, which shows at once, and when it hung, which shows by its silence.
     pub(super) failover_killed_max: Duration,
@@ -47,6 +50,7 @@ impl Round {
             Fault::KillMember => kill_member(cluster, group),
             Fault::CutSite(cut) => cut_site(cluster, group, cut, broken_for),
             Fault::OnlyLines => cluster.crew.wait_for(broken_for).map(|()| now()),
+            Fault::Node(fault) => fault.inflict(cluster, broken_for, costs),
         };
         let told = mended.and_then(|mended| {
             let returns = await_groups(cluster, mended)?;
@@ -60,19 +64,23 @@ impl Round {
     }
 }
 
-/// By its name.
+/// By its name, with the nodes that were drawn.
 impl Serialize for Fault {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        match self {
+            Self::Node(fault) => serializer.collect_str(&format_args!("{} {:?}", self.name(), fault.nodes())),
+            _ => serializer.serialize_str(self.name()),
+        }
     }
 }
 
 // Each of those that break and repair gives when what was broken was there again.
 
 fn kill_store(cluster: &mut Cluster, costs: &mut FaultCosts) -> Result<u64> {
+    let Store::Single(_, server) = &mut cluster.store else { return Err("the store has several nodes".into()) };
     let start = Instant::now();
-    cluster.server.kill()?;
-    cluster.server.start_again()?;
+    server.kill()?;
+    server.start_again()?;
     costs.restart_max = costs.restart_max.max(start.elapsed());
     Ok(now())
 }
@@ -166,11 +174,12 @@ fn cut_site(cluster: &mut Cluster, group: usize, cut: Cut, broken_for: Duration)
 /// The members that a fault cuts off from the store, for a while.
 fn concerned(fault: Fault, cluster: &Cluster, group: usize) -> Vec<usize> {
     match fault {
-        Fault::KillStore => cluster.members(),
+        Fault::OnlyLines | Fault::Node(NodeFault::Nothing) => Vec::new(),
+        // Any client may want a page of the node that is away.
+        Fault::KillStore | Fault::Node(_) => cluster.members(),
         Fault::StopMember | Fault::KillMember => vec![victim(cluster, group)],
         Fault::ReplaceRedirector | Fault::KillRedirector | Fault::StopRedirector | Fault::CutSite(_) => {
             cluster.groups[group].members.clone()
         }
-        Fault::OnlyLines => Vec::new(),
     }
 }

@@ -2,11 +2,13 @@
 
 use super::progress::{BACK_WITHIN, Return};
 use crate::Result;
-use crate::cluster::{Cluster, Group};
+use crate::cluster::{Cluster, Group, Store};
 use crate::crew::now;
-use fixtures::{Process, Program};
-use serde_json::Value;
+use crate::nodes::Node;
+use fixtures::Program;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How often a redirector is asked while members are missing.
@@ -33,7 +35,7 @@ fn await_group(cluster: &Cluster, group: &Group, since: u64) -> Result<Return> {
 
 /// How many clients a group's redirector has compared everything with; none if it does not answer.
 fn are_in(group: &Group) -> usize {
-    let status = group.redirector.as_ref().map(|redirector| status(&group.ordinary.program, redirector));
+    let status = group.redirector.as_ref().map(|redirector| status(&group.ordinary.program, &redirector.address()));
     let status = status.unwrap_or_default();
     let members = status["members"].as_array();
     let is_in = |member: &&Value| member["state"] == "member";
@@ -41,18 +43,29 @@ fn are_in(group: &Group) -> usize {
     clients.collect::<BTreeSet<_>>().len()
 }
 
-/// How the store and the redirectors stand.
+/// The status of the store, of each of its nodes if it has several, and of the redirectors.
 pub(super) fn all(cluster: &Cluster) -> Value {
-    let store = ("store".to_owned(), status(&cluster.program, &cluster.server));
-    let of_group =
-        |group: &Group| Some((group.name.clone(), status(&group.ordinary.program, group.redirector.as_ref()?)));
+    let store = match &cluster.store {
+        Store::Single(program, server) => status(program, &server.address()),
+        Store::Nodes(nodes) => {
+            let program = &cluster.groups[0].ordinary.program;
+            let of_node = |node: &Node| (node.name.clone(), status(program, &node.address()));
+            let mut all: Map<_, _> = nodes.all.iter().map(of_node).collect();
+            all.insert("nodes".into(), nodes.describe().into());
+            all.into()
+        }
+    };
+    let store = ("store".to_owned(), store);
+    let of_group = |group: &Group| {
+        Some((group.name.clone(), status(&group.ordinary.program, &group.redirector.as_ref()?.address())))
+    };
     let redirectors = cluster.groups.iter().filter_map(of_group);
     Value::Object([store].into_iter().chain(redirectors).collect())
 }
 
 /// The status of a store or a redirector; null if it does not answer. It is asked at its own place, so a fault of the
 /// line does not matter.
-fn status(program: &Program, process: &Process) -> Value {
-    let output = program.command().args(["status", "--json", &process.address().to_string()]).output();
+fn status(program: &Program, address: &SocketAddr) -> Value {
+    let output = program.command().args(["status", "--json", &address.to_string()]).output();
     output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
 }

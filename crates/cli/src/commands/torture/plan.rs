@@ -1,9 +1,11 @@
-//! The plan of a torture. Without a lab that is one thing after the other; with one the seed draws it all: what is
-//! broken when and for how long, what the lines are like in the meantime, and how each client works.
+//! The plan of a torture. Without a lab that is one thing after the other. In a lab, and for a store of several nodes,
+//! the seed draws everything: what is broken when and for how long, what the lines are like in the meantime, and how
+//! each client works.
 //!
 //! The same seed draws the same plan. The course of a run is real time's own.
 
 use super::fault::Fault;
+use super::nodes::NodeFault;
 use crate::job::{Heavy, Lists};
 use crate::lab::{Cut, Line, Weather};
 use serde::Serialize;
@@ -35,6 +37,23 @@ const UNLIMITED_MBIT_S: f64 = 100.0;
 const BROKEN_S: Range<f64> = 0.2..10.0;
 const WORKS_S: Range<f64> = 0.3..2.0;
 
+/// How long nodes, etcd and lines between nodes stay broken, in seconds; the chance that a fault that can end a lease
+/// does, and by how much it outlasts it.
+const NODE_BROKEN_S: Range<f64> = 0.1..9.0;
+const ENDS_LEASE_CHANCE: f64 = 0.7;
+const BEYOND_LEASE: Duration = Duration::from_millis(1500);
+
+/// The leases of nodes that are drawn, in seconds.
+const NODE_LEASES_S: Range<u32> = 2..5;
+
+/// The lists that clients of several nodes visit at a time, and how long each client pauses after a transaction, in
+/// milliseconds: the checker keeps in memory what each of them has read.
+const LISTS_OF_NODES: u64 = 32;
+const PAUSE_OF_NODES_MS: Range<u64> = 3..15;
+
+/// How long clients work on at last without a fault.
+const CALM: Duration = Duration::from_secs(12);
+
 /// The share of clients that pause, so that their connections are idle for longer than a ping takes to come.
 const PAUSES_CHANCE: f64 = 0.25;
 const PAUSE_MS: Range<u64> = 200..1200;
@@ -64,12 +83,14 @@ pub(super) struct Asked {
     /// Of each group, or of the store.
     pub(super) clients: usize,
     pub(super) leased: bool,
+    /// The nodes of the store, if it has several.
+    pub(super) nodes: usize,
 }
 
 /// The steps of a torture.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
-    /// How long the store's leases last, if it gives any.
+    /// How long the leases of the store's nodes last; without nodes, those that it gives groups, if it does.
     pub(super) lease_ms: Option<u32>,
     /// How long clients wait for an answer, if not as long as usual.
     pub(super) patience: Option<Duration>,
@@ -105,6 +126,10 @@ pub(super) struct Manner {
 }
 
 impl Manner {
+    fn drawn(random: &mut Random) -> Self {
+        Self { pause_ms: random.chance(PAUSES_CHANCE).then_some(PAUSE_MS), heavy: None }
+    }
+
     /// The visits to these lists.
     pub(super) fn heavy(&self, keys: Range<u64>) -> Option<Heavy> {
         self.heavy.clone().map(|(share, blocks)| Heavy { keys, share, blocks })
@@ -156,6 +181,25 @@ impl Plan {
         }
         Self { lease_ms, patience: Some(PATIENCE), lists: LISTS_DRAWN, rounds }
     }
+
+    /// The plan that a seed draws for a store of several nodes. In the last round all is well.
+    pub(super) fn of_nodes(seed: u64, asked: Asked) -> Self {
+        let mut random = Random::new(seed);
+        let lease_s = NODE_LEASES_S.start + random.below(NODE_LEASES_S.len()) as u32;
+        let lease = Duration::from_secs(lease_s.into());
+        let mut rounds: Vec<Round> = Vec::new();
+        while rounds.len() < asked.rounds {
+            // Each kind once, in another order each time.
+            let mut faults = NodeFault::all(asked.nodes, &mut random);
+            while !faults.is_empty() && rounds.len() < asked.rounds {
+                let fault = faults.swap_remove(random.below(faults.len()));
+                rounds.push(Round::of_node(fault, lease, asked, &mut random));
+            }
+        }
+        let calm = Round { broken_for: CALM, ..Round::of_node(NodeFault::Nothing, lease, asked, &mut random) };
+        rounds.push(calm);
+        Self { lease_ms: Some(1000 * lease_s), patience: Some(PATIENCE), lists: LISTS_OF_NODES, rounds }
+    }
 }
 
 impl Round {
@@ -164,10 +208,6 @@ impl Round {
             loss_percent: random.chance(LOSS_CHANCE).then(|| log_uniform(&LOSS_PERCENT, random)),
             mbit_s: random.chance(RATE_CHANCE).then(|| log_uniform(&MBIT_S, random)),
         };
-        let manner = |random: &mut Random| {
-            let pause_ms = random.chance(PAUSES_CHANCE).then_some(PAUSE_MS);
-            Manner { pause_ms, heavy: None }
-        };
         Self {
             fault,
             group: random.below(asked.groups),
@@ -175,7 +215,25 @@ impl Round {
             works_for: Duration::from_secs_f64(log_uniform(&WORKS_S, random)),
             commits: COMMITS_DRAWN,
             weather: (0..asked.groups).map(|_| weather(random)).collect(),
-            manners: (0..asked.groups * asked.clients).map(|_| manner(random)).collect(),
+            manners: (0..asked.groups * asked.clients).map(|_| Manner::drawn(random)).collect(),
+        }
+    }
+
+    fn of_node(fault: NodeFault, lease: Duration, asked: Asked, random: &mut Random) -> Self {
+        let broken_for = Duration::from_secs_f64(log_uniform(&NODE_BROKEN_S, random));
+        let outlasts = fault.ends_lease() && random.chance(ENDS_LEASE_CHANCE);
+        let manner = |random: &mut Random| {
+            let drawn = Manner::drawn(random);
+            Manner { pause_ms: drawn.pause_ms.or(Some(PAUSE_OF_NODES_MS)), ..drawn }
+        };
+        Self {
+            fault: Fault::Node(fault),
+            group: 0,
+            broken_for: if outlasts { lease + BEYOND_LEASE + broken_for / 2 } else { broken_for },
+            works_for: Duration::from_secs_f64(log_uniform(&WORKS_S, random)),
+            commits: COMMITS_DRAWN,
+            weather: Vec::new(),
+            manners: (0..asked.clients).map(|_| manner(random)).collect(),
         }
     }
 
@@ -207,8 +265,9 @@ fn log_uniform(range: &Range<f64>, random: &mut Random) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
-    const ASKED: Asked = Asked { rounds: 400, groups: 2, clients: 3, leased: false };
+    const ASKED: Asked = Asked { rounds: 400, groups: 2, clients: 3, leased: false, nodes: 3 };
 
     #[test]
     fn a_seed_draws_one_plan() {
@@ -245,6 +304,25 @@ mod tests {
             largest = largest.max(bytes);
         }
         assert!(largest > 16 << 20, "{largest}");
+    }
+
+    #[test]
+    fn several_nodes_meet_every_fault_and_some_outlast_leases() {
+        let plan = Plan::of_nodes(1, ASKED);
+        assert_eq!(plan, Plan::of_nodes(1, ASKED));
+        let (last, rounds) = plan.rounds.split_last().unwrap();
+        assert_eq!((last.fault, rounds.len()), (Fault::Node(NodeFault::Nothing), 400));
+        let kinds: HashSet<_> = rounds.iter().map(|round| round.fault.name()).collect();
+        assert_eq!(kinds.len(), 10, "{kinds:?}");
+        let lease = Duration::from_millis(plan.lease_ms.unwrap().into());
+        let lasts = |round: &&Round| matches!(round.fault, Fault::Node(fault) if fault.ends_lease());
+        let longer = rounds.iter().filter(lasts).filter(|round| round.broken_for > lease).count();
+        assert!((60..120).contains(&longer), "{longer} of 120");
+        let pairs = rounds.iter().filter_map(|round| match round.fault {
+            Fault::Node(fault) => <[usize; 2]>::try_from(fault.nodes()).ok(),
+            _ => None,
+        });
+        assert!(pairs.into_iter().all(|[first, second]| first != second && first.max(second) < 3));
     }
 
     #[test]
