@@ -69,6 +69,8 @@ pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     let is_drawn = lab.can_change() || args.nodes.is_some();
     only_for("--seed", args.seed.is_some() && !is_drawn, "a lab whose lines can be changed, and --nodes")?;
     let seed = is_drawn.then(|| args.seed.unwrap_or_else(any_seed));
+    // An etcd that is missing is reported before a directory is made.
+    let etcd = args.nodes.map(|_| EtcdChoice::of(args)).transpose()?;
     // A second Ctrl-C would leave processes: the first is enough.
     let interrupt = Interrupt::watch_patiently()?;
     end_processes_on(interrupt.clone());
@@ -77,7 +79,7 @@ pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
         output.raw(format_args!("drawn from --seed {seed}"))?;
         output.flush()?;
     }
-    let outcome = torture(args, lab, seed, scratch.path()).and_then(|outcome| {
+    let outcome = torture(args, lab, seed, etcd.as_ref(), scratch.path()).and_then(|outcome| {
         outcome.print(output)?;
         outcome.verdict()
     });
@@ -98,7 +100,7 @@ fn any_seed() -> u64 {
     (now.as_nanos() as u64) & u64::from(u32::MAX)
 }
 
-fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Result<Outcome> {
+fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, etcd: Option<&EtcdChoice>, dir: &Path) -> Result<Outcome> {
     let (rounds, groups, clients) = (args.rounds as usize, args.groups as usize, args.clients as usize);
     let rounds = args.minutes.map_or(rounds, |minutes| (minutes * ROUNDS_PER_MINUTE_MAX) as usize);
     let nodes = args.nodes.unwrap_or(0) as usize;
@@ -110,8 +112,10 @@ fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, dir: &Path) -> Resul
     };
     let (line, light) = (lab.line(), (plan.rounds.len() as u64 + 1) * plan.lists / 2 + plan.lists);
     let roles = Roles { groups: args.groups, clients: args.clients, lease_ms: plan.lease_ms, patience: plan.patience };
-    let (cluster, lists) =
-        if nodes > 0 { start_nodes(args, roles, light, dir)? } else { start_store(lab, roles, light, &plan, dir)? };
+    let (cluster, lists) = match etcd {
+        Some(etcd) => start_nodes(etcd, nodes as u32, roles, light, dir)?,
+        None => start_store(lab, roles, light, &plan, dir)?,
+    };
     let history = dir.join("history.jsonl");
     let mut run = Run {
         line,
@@ -172,10 +176,9 @@ fn start_store(lab: Lab, roles: Roles, light: u64, plan: &Plan, dir: &Path) -> R
 }
 
 /// Starts a store of several nodes, makes the lists there, and starts its clients.
-fn start_nodes(args: &TortureArgs, roles: Roles, light: u64, dir: &Path) -> Result<(Cluster, Lists)> {
+fn start_nodes(etcd: &EtcdChoice, count: u32, roles: Roles, light: u64, dir: &Path) -> Result<(Cluster, Lists)> {
     let lease = Duration::from_millis(roles.lease_ms.unwrap_or_default().into());
-    let count = args.nodes.unwrap_or_default();
-    let mut nodes = Nodes::start(dir, &EtcdChoice::of(args)?, count, lease)?;
+    let mut nodes = Nodes::start(dir, etcd, count, lease)?;
     nodes::await_serving(&mut nodes, &Crew::default()).map_err(|why| format!("{why}; {}", nodes.describe()))?;
     let home = |node| Db::builder().connect_within(PATIENCE).connect(nodes.addresses(node));
     let homes = (0..nodes.all.len()).map(home).collect::<thorp::Result<Vec<_>>>()?;

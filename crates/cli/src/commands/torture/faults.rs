@@ -3,7 +3,6 @@
 use super::PATIENCE;
 use super::fault::Fault;
 use super::membership::await_groups;
-use super::nodes::NodeFault;
 use super::plan::Round;
 use super::progress::Trouble;
 use crate::Result;
@@ -50,7 +49,9 @@ impl Round {
             Fault::KillMember => kill_member(cluster, group),
             Fault::CutSite(cut) => cut_site(cluster, group, cut, broken_for),
             Fault::OnlyLines => cluster.crew.wait_for(broken_for).map(|()| now()),
-            Fault::Node(fault) => fault.inflict(cluster, broken_for, costs),
+            Fault::Node(fault) => fault.inflict(cluster, broken_for).inspect(|mended| {
+                costs.serving_max = costs.serving_max.max(Duration::from_nanos(now() - mended));
+            }),
         };
         let told = mended.and_then(|mended| {
             let returns = await_groups(cluster, mended)?;
@@ -174,9 +175,10 @@ fn cut_site(cluster: &mut Cluster, group: usize, cut: Cut, broken_for: Duration)
 /// The members that a fault cuts off from the store, for a while.
 fn concerned(fault: Fault, cluster: &Cluster, group: usize) -> Vec<usize> {
     match fault {
-        Fault::OnlyLines | Fault::Node(NodeFault::Nothing) => Vec::new(),
         // Any client may want a page of the node that is away.
-        Fault::KillStore | Fault::Node(_) => cluster.members(),
+        Fault::Node(fault) if fault.concerns_clients() => cluster.members(),
+        Fault::OnlyLines | Fault::Node(_) => Vec::new(),
+        Fault::KillStore => cluster.members(),
         Fault::StopMember | Fault::KillMember => vec![victim(cluster, group)],
         Fault::ReplaceRedirector | Fault::KillRedirector | Fault::StopRedirector | Fault::CutSite(_) => {
             cluster.groups[group].members.clone()

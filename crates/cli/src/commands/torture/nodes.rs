@@ -1,7 +1,6 @@
 //! The faults of a store of several nodes: of its processes, of etcd, and of the lines between them.
 
 use super::PATIENCE;
-use super::faults::FaultCosts;
 use crate::Result;
 use crate::cluster::{Cluster, Store};
 use crate::crew::{Crew, now};
@@ -90,6 +89,11 @@ impl NodeFault {
         }
     }
 
+    /// Whether it can keep clients from their work.
+    pub(super) fn concerns_clients(self) -> bool {
+        self != Self::Nothing
+    }
+
     /// Whether it is a SIGKILL.
     pub(super) fn kills(self) -> bool {
         matches!(self, Self::Kill(_) | Self::KillSequencer | Self::KillTwo(_) | Self::KillAll | Self::EtcdAway)
@@ -101,7 +105,7 @@ impl NodeFault {
     }
 
     /// Breaks it, repairs it, and waits until all nodes serve. Returns when everything was repaired.
-    pub(super) fn inflict(self, cluster: &mut Cluster, broken_for: Duration, costs: &mut FaultCosts) -> Result<u64> {
+    pub(super) fn inflict(self, cluster: &mut Cluster, broken_for: Duration) -> Result<u64> {
         let Cluster { store: Store::Nodes(nodes), crew, .. } = cluster else {
             unreachable!("only a store of several nodes has such faults")
         };
@@ -143,7 +147,6 @@ impl NodeFault {
         let mended = now();
         silenced.into_iter().try_for_each(|node| nodes.all[node].await_lease_over(PATIENCE))?;
         await_serving(nodes, crew)?;
-        costs.serving_max = costs.serving_max.max(Duration::from_nanos(now() - mended));
         Ok(mended)
     }
 }
