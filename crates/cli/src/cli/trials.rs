@@ -309,13 +309,19 @@ pub(crate) struct TortureArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rounds: u32,
     /// How long to break things, in minutes, instead of a number of rounds. Only with --nodes.
-    #[arg(long, value_name = "MINUTES", requires = "nodes", conflicts_with = "rounds", value_parser = clap::value_parser!(u32).range(1..=1440))]
+    #[arg(
+        long,
+        value_name = "MINUTES",
+        requires = "nodes",
+        conflicts_with = "rounds",
+        value_parser = clap::value_parser!(u32).range(1..=1440)
+    )]
     pub(crate) minutes: Option<u32>,
     /// The nodes of the store, each a process, which meet in etcd; without it, the store is one process.
     #[arg(long, value_name = "COUNT", conflicts_with = "lab", value_parser = clap::value_parser!(u32).range(2..=8))]
     pub(crate) nodes: Option<u32>,
-    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started, which
-    /// must be in PATH. Only with --nodes.
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started,
+    /// which must be in PATH. Only with --nodes.
     #[arg(long, value_name = "URL", requires = "nodes")]
     pub(crate) etcd: Option<EtcdUrl>,
     /// Clients that commit in the meantime; with groups, of each.

@@ -52,7 +52,7 @@ impl Lists {
         Ok(Self(db.transact(create)?))
     }
 
-    /// Makes so many empty ones, on the nodes of a store in turn. Each of the clients has a node of its own as its home.
+    /// Makes `count` empty lists, on the nodes of a store in turn. Each client has another node as its home.
     pub(crate) fn create_on(homes: &[Db], count: u64) -> Result<Self> {
         let per_home = count.div_ceil(homes.len() as u64);
         let mut lists = vec![None; homes.len() * per_home as usize];

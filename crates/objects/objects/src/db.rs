@@ -172,8 +172,8 @@ pub fn wait_for<F: Future>(future: F) -> F::Output {
 }
 
 /// Commits what ran well. The error of a body, or its panic, may come of something that it should not have seen: it
-/// counts when what the body has read was true. An error of the database's own needs no proof, but for damage: the parts
-/// of an object that were read at two moments look like one that is damaged.
+/// counts when what the body has read was true. An error of the database's own needs no proof, except for damage: an
+/// object whose parts were read at two moments looks damaged.
 async fn end<R>(running: Transaction, ran: thread::Result<Result<R>>, tries: &Tries) -> Result<R> {
     match ran {
         Ok(Ok(answer)) => {
