@@ -228,7 +228,11 @@ fn parts_of_two_moments_are_no_damage() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            (2..).take_while(|_| !is_over.load(SeqCst)).for_each(|number| write(&writer, number));
+            let mut number = 1;
+            while !is_over.load(SeqCst) {
+                number += 1;
+                write(&writer, number);
+            }
         });
         let reader = scope.spawn(|| {
             let db = cluster.connect(0);
