@@ -195,9 +195,31 @@ pub struct TxnId {
     pub number: u64,
 }
 
+impl TxnId {
+    /// The bits of a number that count. The node that coordinates the transaction stands above them.
+    const COUNT_BITS: u32 = 48;
+
+    /// The transaction of this count at its client, which asks this node for it and no other.
+    pub const fn at(client: ClientId, coordinator: NodeId, count: u64) -> Self {
+        let count = count & ((1 << Self::COUNT_BITS) - 1);
+        Self { client, number: (coordinator.0 as u64) << Self::COUNT_BITS | count }
+    }
+
+    /// The node that coordinates the transaction, in a store of several.
+    pub const fn coordinator(self) -> NodeId {
+        NodeId((self.number >> Self::COUNT_BITS) as u16)
+    }
+}
+
+/// As `client#count`, and behind it the coordinator if that is not the first node.
 impl fmt::Debug for TxnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}#{}", self.client, self.number)
+        let count = self.number & ((1 << Self::COUNT_BITS) - 1);
+        write!(f, "{:?}#{count}", self.client)?;
+        match self.coordinator() {
+            NodeId(0) => Ok(()),
+            NodeId(node) => write!(f, "@{node}"),
+        }
     }
 }
 

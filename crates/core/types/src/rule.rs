@@ -105,6 +105,8 @@ pub enum Rule {
     AnswerWithinLease,
     /// A commit request is sent to one node, and again to that one alone.
     OneCoordinator,
+    /// No copy in a group counts as whole that lacks a change of which the redirector has heard by a reply.
+    HearReply,
     /// The count of a shard in a horizon moves with the `through` of its own master, and with nothing else.
     OwnHorizon,
     /// A change that a master leaves to another stream to tell holds back the master's own `through` until it was heard
@@ -262,7 +264,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 120] = [
+    pub const ALL: [Self; 121] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -309,6 +311,7 @@ impl Rule {
         Self::OutcomeBeforeFree,
         Self::AnswerWithinLease,
         Self::OneCoordinator,
+        Self::HearReply,
         Self::OwnHorizon,
         Self::HoldThrough,
         Self::KeepOrder,

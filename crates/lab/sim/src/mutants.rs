@@ -12,7 +12,8 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_CLUSTERS: [Rule; 17] = [
+const OF_CLUSTERS: [Rule; 18] = [
+    Rule::HearReply,
     Rule::OneCoordinator,
     Rule::CleanClose,
     Rule::AcknowledgeAgain,
@@ -37,7 +38,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 41] = [
+pub const OF_NAMED_TESTS: [Rule; 42] = [
+    Rule::HearReply,
     Rule::WaitUndecided,
     Rule::AnswerWithinLease,
     Rule::AcknowledgeAgain,

@@ -2,12 +2,11 @@
 
 use crate::fetch::{AHEAD_SHARE, Arrived, Here};
 use crate::nodes::Node;
-use crate::places::At;
 use crate::{Client, TxnError, TxnHandle};
 use cache::{FrameNo, Installed};
 use core::time::Duration;
 use machine::Goodbye;
-use messages::{LeftOut, Page};
+use messages::{At, LeftOut, Page};
 use types::{ObjectId, PageId, Rule, Time};
 
 impl Client {
@@ -42,7 +41,7 @@ impl Client {
     /// Asks a node for the pages that transactions wait for, as many as the session may have outstanding.
     pub(crate) fn send_fetches(&mut self, now: Time, at: At) {
         while self.nodes[at].session.may_fetch() {
-            let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+            let (Node { session, fetches }, places) = self.nodes.parts(at);
             let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
             let here = Here { cache, allocator, horizon, places, at };
             let Some(fetch) = fetches.next(session.up.limits().fetches, here) else { return };
@@ -76,7 +75,7 @@ impl Client {
     pub fn fetch_together(&mut self, now: Time, pages: &[PageId]) -> bool {
         let mut were_any = false;
         for at in self.nodes.all() {
-            let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+            let (Node { session, fetches }, places) = self.nodes.parts(at);
             let most = session.is_live().then(|| session.up.limits().fetches);
             let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
             let Some(fetch) = fetches.ahead(pages, most, Here { cache, allocator, horizon, places, at }) else {
@@ -94,7 +93,7 @@ impl Client {
 
     /// A page has arrived from a node.
     pub(crate) fn page(&mut self, now: Time, at: At, page: Page) -> Result<(), Goodbye> {
-        let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+        let (Node { session, fetches }, places) = self.nodes.parts(at);
         let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
         let Some(arrived) = fetches.receive(page, Here { cache, allocator, horizon, places, at })? else {
             return Ok(());
@@ -126,7 +125,7 @@ impl Client {
     /// stays, and a transaction that waits for one of its holes gets the error.
     pub(crate) fn left_out(&mut self, now: Time, at: At, left_out: &LeftOut) -> Result<(), Goodbye> {
         let page = left_out.page;
-        let (Node { session, fetches, .. }, places) = self.nodes.parts(at);
+        let (Node { session, fetches }, places) = self.nodes.parts(at);
         if !fetches.expects(page, left_out.number) {
             return Ok(());
         }

@@ -4,18 +4,20 @@
 //! 2. A request stays in `pending` until its outcome is known, over as many sessions as that takes.
 //! 3. Every copy of a request names the latest incarnation of the store that we know of. One that finds a later one,
 //!    and has no outcome there, has lapsed: no copy can commit any more, and it is sent again if anybody waits for it.
-//! 4. Evidence is taken when the request is built. Later news is for the store to judge.
+//! 4. A number says which node coordinates its request. The request goes there, over a session with that node or with
+//!    the redirector of a group.
+//! 5. Evidence is taken when the request is built. Later news is for the store to judge.
 
-use crate::places::At;
+use crate::nodes::Nodes;
 use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cache::Cache;
 use core::mem;
-use messages::{Advance, CommitReply, CommitRequest, Invalidation, Outcome};
+use messages::{Advance, At, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
-use types::{Broken, Incarnation, PageId, Refusal, Rule, SlotSet, Time, TxnId};
+use types::{Broken, ClientId, Incarnation, NodeId, PageId, Refusal, Rule, SlotSet, Time, TxnId};
 
 /// The outcome of a request that has had no effect and will have none, for a reason that is not the application's.
 pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
@@ -23,8 +25,8 @@ pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()
 #[derive(Debug)]
 struct Pending {
     request: CommitRequest,
-    /// The node that coordinates it.
-    at: At,
+    /// The session by which the node that coordinates it is reached; none while that node is not known.
+    at: Option<At>,
     /// The transaction that wants to know; `None` if it was abandoned.
     txn: Option<TxnHandle>,
     /// The granted pages that it creates objects in.
@@ -60,14 +62,14 @@ impl Commits {
         Self { last: 0, pending: BTreeMap::new(), outcomes_max }
     }
 
-    /// The next number.
-    fn number(&mut self) -> u64 {
+    /// The identity of the next transaction, which this node coordinates.
+    fn next_id(&mut self, client: ClientId, coordinator: NodeId) -> TxnId {
         self.last += 1;
-        self.last
+        TxnId::at(client, coordinator, self.last)
     }
 
     /// Takes up a request, which goes out in its turn, and the granted pages that it creates objects in.
-    fn begin(&mut self, at: At, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
+    fn begin(&mut self, at: Option<At>, txn: TxnHandle, request: CommitRequest, taken: Vec<PageId>) {
         let (number, large_bytes) = (request.txn.number, request.large_bytes());
         let pending =
             Pending { request, at, txn: Some(txn), taken, is_queued: true, sent: false, is_void: false, large_bytes };
@@ -76,18 +78,29 @@ impl Commits {
 
     /// The request has its outcome from the node that coordinates it.
     fn end(&mut self, at: At, number: u64) -> Option<Pending> {
-        self.pending.get(&number).filter(|pending| pending.at == at)?;
+        self.pending.get(&number).filter(|pending| pending.at == Some(at))?;
         self.pending.remove(&number)
     }
 
-    /// The requests that a node coordinates.
+    /// The requests that go to a session.
     fn of(&self, at: At) -> impl Iterator<Item = (u64, &Pending)> {
-        self.pending.iter().filter(move |(_, pending)| pending.at == at).map(|(&number, pending)| (number, pending))
+        let is_meant = move |(_, pending): &(&u64, &Pending)| pending.at == Some(at);
+        self.pending.iter().filter(is_meant).map(|(&number, pending)| (number, pending))
     }
 
-    /// The lowest number whose outcome we do not have of a node.
-    fn answered(&self, at: At) -> u64 {
-        self.of(at).next().map_or(self.last + 1, |(number, _)| number)
+    /// The lowest number whose outcome we do not have of the node that coordinates a request.
+    fn answered(&self, of: TxnId) -> u64 {
+        let first = TxnId::at(of.client, of.coordinator(), 0).number;
+        self.pending.range(first..).next().map_or(of.number, |(&number, _)| number)
+    }
+
+    /// The ways to the nodes have changed. A request that goes another one is sent again.
+    pub(crate) fn take_ways(&mut self, way: impl Fn(TxnId) -> Option<At>) {
+        for pending in self.pending.values_mut() {
+            let at = way(pending.request.txn);
+            pending.is_queued |= at != pending.at;
+            pending.at = at;
+        }
     }
 
     fn outstanding(&self, at: At) -> usize {
@@ -97,9 +110,9 @@ impl Commits {
     /// Whether a request may go out. It must not be so far ahead of the first without an outcome that the store cannot
     /// remember all between them. And only so much of large ones is under way at a time: they wait here, where small
     /// ones pass them, and not in front of the line, where they would take up as much again.
-    fn may_go(&self, number: u64, answered: u64) -> bool {
-        let Pending { large_bytes, at, .. } = self.pending[&number];
-        let is_remembered = number - answered < self.outcomes_max.max(1) as u64;
+    fn may_go(&self, at: At, number: u64) -> bool {
+        let Pending { large_bytes, ref request, .. } = self.pending[&number];
+        let is_remembered = number - self.answered(request.txn) < self.outcomes_max.max(1) as u64;
         is_remembered && (large_bytes == 0 || self.large_under_way(at) + large_bytes <= LARGE_COMMITS_BYTES_MAX)
     }
 
@@ -107,15 +120,15 @@ impl Commits {
         self.of(at).filter(|(_, pending)| !pending.is_queued).map(|(_, pending)| pending.large_bytes).sum()
     }
 
-    /// The next request to a node that may go out where a session may have this many outstanding, named for this
-    /// incarnation.
-    fn next(&mut self, at: At, most: u32, incarnation: Incarnation) -> Option<CommitRequest> {
+    /// The next request that may go out on a session which may have this many outstanding, named for the incarnation of
+    /// the node that coordinates it.
+    fn next(&mut self, at: At, most: u32, nodes: &Nodes) -> Option<CommitRequest> {
         if self.outstanding(at) >= most.max(1) as usize {
             return None;
         }
-        let answered = self.answered(at);
-        let may_go = |(number, pending): &(u64, &Pending)| pending.is_queued && self.may_go(*number, answered);
-        let number = self.of(at).find(may_go)?.0;
+        let may_go = |(number, pending): &(u64, &Pending)| pending.is_queued && self.may_go(at, *number);
+        let (number, Pending { request, .. }) = self.of(at).find(may_go)?;
+        let (answered, incarnation) = (self.answered(request.txn), nodes.incarnation(request.txn.coordinator()));
         let pending = self.pending.get_mut(&number).expect("just found");
         (pending.is_queued, pending.sent) = (false, true);
         pending.request.answered = answered;
@@ -124,7 +137,7 @@ impl Commits {
     }
 
     pub(crate) fn link_is_gone(&mut self, at: At) {
-        for pending in self.pending.values_mut().filter(|pending| pending.at == at) {
+        for pending in self.pending.values_mut().filter(|pending| pending.at == Some(at)) {
             pending.is_queued = true;
         }
     }
@@ -132,21 +145,21 @@ impl Commits {
     /// Another node coordinates all requests: for tests of the checkers.
     #[cfg(feature = "mutants")]
     pub(crate) fn move_to(&mut self, other: At) {
-        self.pending.values_mut().for_each(|pending| pending.at = other);
+        self.pending.values_mut().for_each(|pending| pending.at = Some(other));
     }
 
     /// The messages that go out on a new session with a node, in the order of the numbers.
-    pub(crate) fn resume(&mut self, at: At, most: u32, incarnation: Incarnation, broken: Broken) -> Vec<Resend> {
+    pub(crate) fn resume(&mut self, at: At, most: u32, nodes: &Nodes, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
         let asked = |pending: &Pending| {
             let is_asked = pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain));
-            is_asked && pending.at == at
+            is_asked && pending.at == Some(at)
         };
         for pending in self.pending.values_mut().filter(|pending| asked(pending)) {
             pending.is_queued = false;
             resends.push(Resend::Ask(pending.request.txn));
         }
-        while let Some(request) = self.next(at, most, incarnation) {
+        while let Some(request) = self.next(at, most, nodes) {
             resends.push(Resend::Request(request));
         }
         resends
@@ -200,7 +213,7 @@ impl Commits {
     /// A later incarnation of the store has no outcome of the request, and will have none of the copies that were sent
     /// so far. Returns whether that is not all: it was sent again since, or should be.
     fn lapse(&mut self, at: At, number: u64, incarnation: Incarnation) -> bool {
-        let pending = self.pending.get_mut(&number).filter(|pending| pending.at == at && !pending.is_void);
+        let pending = self.pending.get_mut(&number).filter(|pending| pending.at == Some(at) && !pending.is_void);
         let Some(pending) = pending else { return false };
         if pending.request.incarnation >= incarnation {
             return true;
@@ -229,7 +242,7 @@ impl Client {
         self.nodes[At::HOME].session.check()?;
         self.claims.end_all(txn, &mut self.txns, &mut self.cache);
         let running = self.txns.running(txn)?;
-        let id = TxnId { client: self.id, number: self.commits.number() };
+        let id = self.commits.next_id(self.id, self.nodes.coordinator());
         if running.workspace.is_empty() {
             running.stop(State::Decided(Ok(Outcome::Committed { pages: Vec::new() })));
             self.stats.commits += 1;
@@ -257,13 +270,13 @@ impl Client {
     /// Whether a running transaction sees one moment of the store until it is doomed. With several nodes it may see
     /// two, and its reads are only known to be true when they were committed.
     pub fn sees_one_moment(&self) -> bool {
-        !self.nodes.are_several()
+        !self.nodes.may_be_several()
     }
 
     /// Builds the request of a running transaction, which waits for its outcome from here on.
     fn request(&mut self, now: Time, txn: TxnHandle, id: TxnId) {
         let Some(running) = self.txns.get(txn) else { return };
-        let (cache, horizon, at) = (&self.cache, self.nodes.horizon(), self.nodes.coordinator());
+        let (cache, horizon, at) = (&self.cache, self.nodes.horizon(), self.nodes.coordinator_of(id));
         let (reads, writes) = running.workspace.request(|page| cache.get(page), horizon);
         running.stop(State::Committing(id.number));
         running.waiting = None;
@@ -272,17 +285,18 @@ impl Client {
         self.txns.wait(now, txn);
         self.allocator.check_in(chains);
         // Both are filled in when it is sent.
-        let (incarnation, answered) = (self.nodes[at].session.incarnation, 0);
+        let (incarnation, answered) = (Incarnation(0), 0);
         self.commits.begin(at, txn, CommitRequest { txn: id, incarnation, answered, reads, writes }, taken);
         self.let_go(now, &workspace);
-        self.send_commits(now, at);
+        if let Some(at) = at {
+            self.send_commits(now, at);
+        }
     }
 
     fn send_commits(&mut self, now: Time, at: At) {
         while self.nodes[at].session.is_live() {
-            let session = &self.nodes[at].session;
-            let most = session.up.limits().commits;
-            let Some(request) = self.commits.next(at, most, session.incarnation) else { return };
+            let most = self.nodes[at].session.up.limits().commits;
+            let Some(request) = self.commits.next(at, most, &self.nodes) else { return };
             self.stats.commit_requests += 1;
             self.send(now, at, request);
         }
@@ -294,8 +308,7 @@ impl Client {
             return;
         }
         if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
-            let session = &mut self.nodes[at].session;
-            session.incarnation = session.incarnation.max(incarnation);
+            self.nodes.is_in(reply.txn.coordinator(), incarnation);
             if self.commits.lapse(at, reply.txn.number, incarnation) {
                 return self.send_commits(now, at);
             }

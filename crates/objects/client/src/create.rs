@@ -12,7 +12,6 @@
 
 use crate::commit::Commits;
 use crate::outputs::Outputs;
-use crate::places::At;
 use crate::txns::{Txn, Txns};
 use crate::workspace::Touched;
 use crate::{Client, Created, TxnError, TxnHandle};
@@ -23,7 +22,7 @@ use bytes::Bytes;
 use cache::{Cache, Installed};
 use core::mem;
 use machine::Goodbye;
-use messages::{Grant, Granted};
+use messages::{At, Grant, Granted};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
 use types::{Horizon, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Vector};
 

@@ -15,7 +15,6 @@
 
 use crate::create::Allocator;
 use crate::follow::Following;
-use crate::places::{At, Places};
 use crate::prefetch::Prefetch;
 use crate::window::Window;
 use crate::{Config, TxnHandle};
@@ -24,7 +23,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use cache::{Cache, Frame};
 use machine::Goodbye;
-use messages::{Fetch, Follow, Invalidation, LeftOut, Page};
+use messages::{At, Fetch, Follow, Invalidation, LeftOut, Page, Places};
 use types::limits::PAGE_BYTES_TARGET;
 use types::{Broken, Horizon, Map, MapEntry, ObjectId, ObjectPage, PageId, Rule, SlotNo, Time, Vector, Version};
 

@@ -9,12 +9,11 @@
 //!    been evicted: changes of such a page are told until the transaction ends (`room`). So it is serial at that count.
 //! 4. In the middle of a batch that was cut there is no such count: then the transaction asks.
 
-use crate::places::At;
 use crate::txns::State;
 use crate::{Client, TxnHandle};
 use alloc::vec::Vec;
 use core::mem;
-use messages::Outcome;
+use messages::{At, Outcome};
 use types::{Rule, Time};
 
 impl Client {
@@ -25,7 +24,7 @@ impl Client {
         let since = if self.config.broken.is(Rule::FreshCommit) { 0 } else { running.last_fetch_before };
         // With several nodes the reply to a commit can come before what its pages' nodes have to say.
         let home = &self.nodes[At::HOME];
-        let is_whole = home.session.horizon().reaches(&home.session.told) && !self.nodes.are_several();
+        let is_whole = home.session.horizon().reaches(&home.session.told) && !self.nodes.may_be_several();
         self.config.commits_fresh
             && is_whole
             && home.fetches.is_answered_after(since)

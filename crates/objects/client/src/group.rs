@@ -20,13 +20,12 @@
 
 use crate::Client;
 use crate::outputs::Outputs;
-use crate::places::At;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::mem;
 use core::time::Duration;
 use machine::Goodbye;
-use messages::{FindLeader, Leader, Member, Members, Pong};
+use messages::{At, FindLeader, Leader, Member, Members, Pong};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, GoodbyeReason, Time};
 
@@ -78,6 +77,8 @@ pub(crate) struct Group {
     epoch: u64,
     /// Ways that were not tried since the last session.
     ways: VecDeque<Way>,
+    /// The way that was taken last.
+    last: Option<Way>,
     /// The session was ended by its other end, or fell silent: it is of no use to go there at once.
     was_left: bool,
     /// The redirector that fell silent, and until when it counts for dead, even if others say that it leads.
@@ -102,6 +103,11 @@ impl Group {
     /// Whether we are a member.
     pub(crate) fn is_joined(&self) -> bool {
         self.is_joined
+    }
+
+    /// The next session should be with the same redirector.
+    pub(crate) fn come_again(&mut self) {
+        self.ways.push_front(self.last.take().unwrap_or(Way::Configured));
     }
 
     /// A session is welcome, by a redirector or by the store itself.
@@ -163,10 +169,15 @@ impl Group {
     /// Where the next attempt at a session should go, and it is gone there.
     fn next_way(&mut self, now: Time, out: &mut Outputs) -> Option<String> {
         let Some(way) = self.ways.pop_front() else {
+            self.last = None;
             // The configured redirector may be gone for good, and we know better.
             self.ways = self.to_store().collect();
             return None;
         };
+        self.last = Some(match &way {
+            Way::TakeOver(address) => Way::To(address.clone()),
+            other => other.clone(),
+        });
         match way {
             Way::To(address) => Some(address),
             Way::TakeOver(address) if now < self.rest_until => {

@@ -14,12 +14,11 @@
 use crate::Client;
 use crate::nodes::Node;
 use crate::outputs::Outputs;
-use crate::places::At;
 use alloc::vec::Vec;
 use cache::Cache;
 use core::time::Duration;
 use machine::{Goodbye, UpstreamId};
-use messages::{Arrived, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
+use messages::{Arrived, At, Help, NoHelp, Page, PeerHello, PeerPage, Reachable, ToPeer};
 use types::{Broken, ClientId, Map, PageId, PeerKey, Rule, Time};
 
 /// How long a peer that could not be connected to is served by way of the redirector before it is tried again.
@@ -209,7 +208,7 @@ impl Client {
     /// The horizon has moved: installs the pages of peers that waited for that.
     pub(crate) fn install_early(&mut self, now: Time) -> Result<(), Goodbye> {
         loop {
-            let Node { session, fetches, .. } = &mut self.nodes[At::HOME];
+            let Node { session, fetches } = self.nodes.parts(At::HOME).0;
             let Some(page) = fetches.take_early(session.horizon()) else { return Ok(()) };
             // It may have come in another way in the meantime.
             if fetches.expects(page.page, page.number) {

@@ -1,8 +1,8 @@
 //! The view that checkers have of a client. No other code uses it.
 
 use crate::Client;
-use crate::places::At;
 use cache::Cache;
+use messages::At;
 use types::{Horizon, Life, PageId};
 
 impl Client {

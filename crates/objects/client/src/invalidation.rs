@@ -4,10 +4,9 @@
 //! it has read been changed before what it reads now, it would have been doomed before it could read that.
 
 use crate::Client;
-use crate::places::At;
 use alloc::format;
 use machine::Goodbye;
-use messages::{Invalidation, Invalidations};
+use messages::{At, Invalidation, Invalidations};
 use types::{PageId, Rule, Time, Vector};
 
 impl Client {

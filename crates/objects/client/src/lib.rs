@@ -34,7 +34,7 @@
 //! | `invalidation`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
-//! | `nodes`, `places`, `placement` | the nodes of the store, and which of them has which page |
+//! | `nodes`, `placement` | the nodes of the store, and which of them has which page |
 //! | `link` | sending to a node, and giving up |
 //! | `session`, `sessions` | a session: its state, and its course from hello to end |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
@@ -68,7 +68,6 @@ mod mutants;
 mod nodes;
 mod outputs;
 mod placement;
-mod places;
 mod prefetch;
 mod room;
 mod seen;
@@ -91,11 +90,10 @@ pub use config::Config;
 use create::Allocator;
 use group::Group;
 use help::Peers;
-use messages::{Phase, Pong, ToClient};
+use messages::{At, Phase, Pong, ToClient};
 use nodes::Nodes;
 pub use outputs::Output;
 use outputs::Outputs;
-use places::At;
 pub use seen::Seen;
 use txns::{State, Txns};
 use types::{ClientId, Time};

@@ -3,9 +3,8 @@
 
 use crate::Client;
 use crate::nodes::Node;
-use crate::places::At;
 use machine::{Goodbye, UpstreamId};
-use messages::{Ping, Released, ToServer};
+use messages::{At, Ping, Released, ToServer};
 use types::Time;
 
 impl Client {
@@ -26,8 +25,8 @@ impl Client {
     }
 
     fn piggyback(&mut self, at: At) {
-        let Node { session, upstream, .. } = &mut self.nodes[at];
-        let upstream = *upstream;
+        let upstream = self.nodes[at].upstream;
+        let Node { session, .. } = self.nodes.parts(at).0;
         if !session.up.piggyback() {
             return;
         }

@@ -2,14 +2,14 @@
 
 use crate::Client;
 use crate::workspace::Workspace;
-use messages::Invalidation;
+use messages::{At, Invalidation};
 use types::{Rule, TxnId};
 
 impl Client {
     /// Has another node coordinate the requests of one that is away, without [`Rule::OneCoordinator`].
     pub(crate) fn move_commits(&mut self) {
         if self.config.broken.is(Rule::OneCoordinator) {
-            self.commits.move_to(self.nodes.coordinator());
+            self.commits.move_to(self.nodes.live().next().unwrap_or(At::HOME));
         }
     }
 

@@ -7,84 +7,56 @@
 //!    list them for this client.
 
 use crate::Client;
-use crate::places::At;
-use alloc::collections::BTreeSet;
-use alloc::format;
+use crate::fetch::Fetches;
+use crate::nodes::Node;
 use alloc::vec;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Elsewhere, Placement};
-use types::{NodeId, Time};
+use messages::{At, Change, Elsewhere, Placement};
+use types::Time;
 
 impl Client {
     /// A node says where the shards are.
     pub(crate) fn placement(&mut self, now: Time, at: At, placement: &Placement) -> Result<(), Goodbye> {
-        let sharding = self.nodes[at].session.up.sharding();
-        let all: BTreeSet<_> = placement.nodes.iter().map(|node| node.node).collect();
-        let is_whole = placement.shards.len() == usize::from(sharding.shards().get())
-            && placement.shards.iter().all(|node| all.contains(node))
-            && self.nodes[at].id.is_some_and(|own| all.contains(&own))
-            && all.len() == placement.nodes.len();
-        if !is_whole {
-            let text = format!("expected a node for each of {} shards, got {placement:?}", sharding.shards());
-            return Err(Goodbye::malformed(text));
+        if self.group.is_joined() {
+            return Err(Goodbye::malformed("a placement, which a redirector does not send".into()));
         }
-        for node in &placement.nodes {
-            self.node_is_at(node.node, &node.address);
-        }
-        for at in self.nodes.all() {
-            if !self.nodes[at].id.is_some_and(|id| all.contains(&id)) {
-                self.close_node(at);
-            }
-        }
-        let place_of = |id: &NodeId| self.nodes.find_id(*id).unwrap_or(At::HOME);
-        let places: Vec<_> = placement.shards.iter().map(place_of).collect();
+        let (sharding, own) = (self.nodes[at].session.up.sharding(), self.nodes[at].id);
+        placement.check(sharding, own)?;
         let frozen = self.frozen_pages().into_iter().map(|held| held.page);
         let held = self.cache.frames().map(|(page, _)| page).chain(frozen);
         let before: Vec<_> = held.map(|page| (page, self.nodes.places().of(page))).collect();
-        self.nodes.place(sharding, places);
-        for (page, before) in before {
-            if self.nodes.places().of(page) != before {
-                self.drop_page(page);
-                self.lose_grant(page);
+        let is_first = !self.nodes.are_several();
+        let config = &self.config;
+        let beside = |home: &Node| Node { session: home.session.beside(), fetches: Fetches::new(config) };
+        for change in self.nodes.place(sharding, placement, beside) {
+            match change {
+                Change::Close(at, upstream) => {
+                    self.session_is_down(at);
+                    self.out.close(upstream);
+                }
+                Change::Open(upstream, address) => self.out.open(upstream, vec![address]),
             }
         }
+        if is_first {
+            // What a redirector has told is as good as if the nodes had.
+            self.nodes.share_counts(|node| &mut node.session.up);
+        } else {
+            for (page, before) in before {
+                if self.nodes.places().of(page) != before {
+                    self.drop_page(page);
+                    self.lose_grant(page);
+                }
+            }
+        }
+        self.commits.take_ways(|txn| self.nodes.coordinator_of(txn));
         self.send_strays(now);
         Ok(())
     }
 
-    /// A node is at this address.
-    fn node_is_at(&mut self, id: NodeId, address: &str) {
-        let at = self.nodes.find_id(id).unwrap_or_else(|| self.nodes.add(id, &self.config));
-        if self.nodes[at].address == address {
-            return;
-        }
-        let was_opened = !self.nodes[at].address.is_empty();
-        self.nodes[at].address = address.into();
-        // The driver opens the session with the first node, and asks where to look for it (`Client::way`).
-        if at != At::HOME {
-            if was_opened {
-                self.session_is_down(at);
-                self.out.close(self.nodes[at].upstream);
-                self.nodes[at].upstream = self.nodes.next_upstream();
-            }
-            self.out.open(self.nodes[at].upstream, vec![address.into()]);
-        }
-    }
-
-    /// A node is no longer one of the store.
-    fn close_node(&mut self, at: At) {
-        if at != At::HOME && !self.nodes[at].address.is_empty() {
-            self.session_is_down(at);
-            self.out.close(self.nodes[at].upstream);
-            self.nodes[at].upstream = self.nodes.next_upstream();
-            self.nodes[at].address.clear();
-        }
-    }
-
     /// Closes the connections to the other nodes when another store answers at the client's home.
     pub(crate) fn forget_others(&mut self) {
-        for upstream in self.nodes.forget_others() {
+        for upstream in self.nodes.forget_others(|node| &mut node.session.up) {
             self.out.close(upstream);
         }
     }

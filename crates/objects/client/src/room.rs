@@ -12,11 +12,10 @@
 //!    changes.
 
 use crate::Client;
-use crate::places::At;
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
 use core::mem;
-use messages::Held;
+use messages::{At, Held};
 use types::{PageId, Rule, Time};
 
 impl Client {

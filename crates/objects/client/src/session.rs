@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
 use messages::{Ack, Phase, Upstream};
-use types::{Horizon, Incarnation, PageId, Shard, Time, Vector};
+use types::{Horizon, PageId, Shard, Time, Vector};
 
 /// The state that a session has begun with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(crate) struct Session {
     /// The latest changes in any batch. Those beyond the horizon came with a batch that was cut, and more will follow.
     pub(crate) told: Vector,
     pub(crate) brought: Brought,
-    /// The node's latest known incarnation.
-    pub(crate) incarnation: Incarnation,
+    /// The other end is the redirector of a group, in a store of several nodes.
+    pub(crate) is_of_several: bool,
     ack_is_due: bool,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
@@ -47,7 +47,7 @@ impl Session {
             up,
             told: Vector::new(),
             brought: Brought::Something,
-            incarnation: Incarnation(0),
+            is_of_several: false,
             ack_is_due: false,
             released: Vec::new(),
             kept: BTreeSet::new(),

@@ -9,15 +9,14 @@
 //! 4. A node learns only of the pages of its shards, and its messages concern nothing else.
 
 use crate::commit::{NO_EFFECT, Resend};
-use crate::places::At;
 use crate::session::Brought;
 use crate::{Client, TxnError};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{AskOutcome, GROUP, Held, Outcome, Overdue, Resume, Resumed, Welcome};
-use types::{GoodbyeReason, Incarnation, Rule, Time, Vector};
+use messages::{AskOutcome, At, GROUP, Held, Outcome, Overdue, Resume, Resumed, SEVERAL, Welcome};
+use types::{GoodbyeReason, Rule, Time, Vector};
 
 impl Client {
     pub(crate) fn say_hello(&mut self, now: Time, at: At) {
@@ -38,6 +37,13 @@ impl Client {
             }
             return Err(why);
         }
+        let is_redirector = welcome.features & GROUP != 0;
+        if is_redirector && at != At::HOME {
+            return Err(Goodbye::malformed("expected a node of the store, got a redirector".into()));
+        }
+        if is_redirector && self.nodes.are_several() {
+            return Err(self.go_through_redirector());
+        }
         if self.nodes.are_several() && self.nodes[at].id != Some(welcome.node) {
             let text = format!("expected node {:?} at this address, got {}", self.nodes[at].id, welcome.node.0);
             return Err(Goodbye { reason: GoodbyeReason::Done, text });
@@ -46,8 +52,9 @@ impl Client {
         let node = &mut self.nodes[at];
         node.id = Some(welcome.node);
         node.session.up.welcomed(welcome);
+        node.session.is_of_several = welcome.features & SEVERAL != 0;
         if at == At::HOME {
-            self.group.join(welcome.features & GROUP != 0);
+            self.group.join(is_redirector);
         }
         if self.config.broken.is(Rule::ResumeBeforeHorizon) {
             self.nodes[at].session.up.heard_through(&welcome.through);
@@ -59,24 +66,49 @@ impl Client {
     /// Learns that its redirector has reached the store in another life, which sends the messages that follow.
     pub(crate) fn store_lives_anew(&mut self, welcome: &Welcome) -> Result<(), Goodbye> {
         self.know_store(At::HOME, welcome)?;
-        self.nodes[At::HOME].session.up.learn(welcome);
+        let home = &mut self.nodes[At::HOME];
+        home.id = Some(welcome.node);
+        home.session.up.learn(welcome);
         Ok(())
+    }
+
+    /// Everything goes through the redirector from now on, which was told of the pages of one node alone. So the
+    /// session begins again, with everything.
+    fn go_through_redirector(&mut self) -> Goodbye {
+        for at in self.nodes.all().skip(1) {
+            self.session_is_down(at);
+        }
+        let mut under_way = Vec::new();
+        for at in self.nodes.all().skip(1) {
+            under_way.extend(self.nodes[at].fetches.take_strays(|_| false));
+        }
+        for (page, under_way) in under_way {
+            self.nodes[At::HOME].fetches.take_in(page, under_way);
+        }
+        self.nodes.gather_counts(|node| &mut node.session.up);
+        self.forget_others();
+        self.nodes[At::HOME].address.clear();
+        self.commits.take_ways(|_| Some(At::HOME));
+        self.group.come_again();
+        Goodbye { reason: GoodbyeReason::Done, text: "a redirector answers: all pages are to be compared there".into() }
     }
 
     /// Our knowledge must be of this store, and of no copy that has parted from it since. If it is not, we forget it,
     /// and the session ends: the next one begins with nothing. Only a redirector that is in a life of the store which
     /// we know to be over has not learned of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn know_store(&mut self, at: At, welcome: &Welcome) -> Result<(), Goodbye> {
+        let is_of_redirector = welcome.features & GROUP != 0;
+        let known = self.nodes.incarnation(welcome.node);
         let session = &mut self.nodes[at].session;
         if let Err(Goodbye { reason, mut text }) = session.up.continues(welcome)
+            && welcome.features & SEVERAL == 0
             && !self.config.broken.is(Rule::KnowLineage)
         {
-            let is_of_redirector = welcome.features & GROUP != 0;
             let lineage = session.up.lineage();
             if is_of_redirector && welcome.lineage.current().is_some_and(|life| lineage.knows(life)) {
                 text = "expected a redirector that has heard of the store's last restart, got one that has not".into();
                 self.group.leave();
-            } else if welcome.incarnation > session.incarnation {
+            } else if welcome.incarnation > known {
                 session.up.has_parted(welcome);
                 for txn in self.commits.void(at) {
                     self.txns.decide(txn, Ok(NO_EFFECT), &mut self.out);
@@ -88,7 +120,7 @@ impl Client {
             }
             return Err(Goodbye { reason, text });
         }
-        session.incarnation = session.incarnation.max(welcome.incarnation);
+        self.nodes.is_in(welcome.node, welcome.incarnation);
         Ok(())
     }
 
@@ -131,9 +163,8 @@ impl Client {
             self.find_leader(now);
             self.look_again(now);
         }
-        let session = &self.nodes[at].session;
-        let (most, incarnation) = (session.up.limits().commits, session.incarnation);
-        for resend in self.commits.resume(at, most, incarnation, self.config.broken) {
+        let most = self.nodes[at].session.up.limits().commits;
+        for resend in self.commits.resume(at, most, &self.nodes, self.config.broken) {
             match resend {
                 Resend::Request(request) => self.send(now, at, request),
                 Resend::Ask(txn) => self.send(now, at, AskOutcome { txn }),
@@ -226,7 +257,8 @@ impl Client {
         self.txns.forget_store(&mut self.out);
         let session = &mut self.nodes[at].session;
         session.up.forget_store();
-        (session.told, session.incarnation) = (Vector::new(), Incarnation(0));
+        session.told = Vector::new();
+        self.nodes.forget_incarnation(at);
         self.nodes.forget_horizon();
     }
 

@@ -44,12 +44,15 @@ impl Master {
         if let Some(prepared) = self.pages.prepared_txn(txn) {
             prepared.decided = Some((counts.clone(), replied));
         }
+        let mut is_replied = false;
         if may_go {
-            self.apply(now, txn);
+            is_replied = self.apply(now, txn);
         } else {
             self.comes_early(txn, &counts);
         }
-        self.apply_early(now);
+        if !is_replied {
+            self.apply_early(now);
+        }
         Ok(())
     }
 
@@ -72,16 +75,21 @@ impl Master {
         }
     }
 
-    fn apply_early(&mut self, now: Time) {
+    /// Applies what has waited for earlier counts, up to the next one whose reply stands for its invalidation: that
+    /// leaves before the sessions to which it does hear of any later count.
+    pub(crate) fn apply_early(&mut self, now: Time) {
         while let Some(txn) = self.take_next() {
-            self.apply(now, txn);
+            if self.apply(now, txn) {
+                return;
+            }
         }
     }
 
-    fn apply(&mut self, now: Time, txn: TxnId) {
+    /// Applies a transaction. Returns whether its reply stands for its invalidation to some session.
+    fn apply(&mut self, now: Time, txn: TxnId) -> bool {
         self.turns.make_way();
-        let Some(prepared) = self.pages.unprepare(txn) else { return };
-        let Some((counts, replied)) = &prepared.decided else { return };
+        let Some(prepared) = self.pages.unprepare(txn) else { return false };
+        let Some((counts, replied)) = &prepared.decided else { return false };
         for &session in replied {
             self.flush_for_reply(session);
         }
@@ -91,6 +99,7 @@ impl Master {
         self.fetches.has_applied();
         self.distribute(now, txn, &prepared, &advances, replied);
         self.out.push(Output::Applied(prepared.coordinator, Applied { txn, advances }));
+        !replied.is_empty()
     }
 
     fn distribute(&mut self, now: Time, txn: TxnId, prepared: &Prepared, advances: &[Advance], replied: &[SessionId]) {

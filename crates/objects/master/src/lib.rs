@@ -227,6 +227,7 @@ impl Master {
         self.take_turns(now);
         self.unpark(now);
         self.write_back(now, log);
+        self.apply_early(now);
     }
 
     /// The next action that the master wants done.

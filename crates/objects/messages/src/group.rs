@@ -28,6 +28,10 @@ use types::{ClientId, PageId, Vector};
 /// redirector answers, and the session is one of its members'.
 pub const GROUP: u64 = 1;
 
+/// In [`crate::Welcome::features`], beside [`GROUP`]: the store has several nodes. Each of them has its own lives,
+/// which the redirector compares itself, so its welcome names none.
+pub const SEVERAL: u64 = 4;
+
 messages! {
     /// A member has come with pages from an earlier session, perhaps with somebody else: what of them has changed?
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,8 @@
 //!
 //! The roles of a store meet in messages too ([`roles`]), and its nodes ([`nodes`]).
 //!
-//! The state of a session that an end has opened stands here too ([`upstream`]), and its keep-alive ([`heartbeat`]).
+//! The state of a session that an end has opened stands here too ([`upstream`]), its keep-alive ([`heartbeat`]), and
+//! the nodes that it has sessions with ([`store_nodes`], [`places`]).
 #![no_std]
 
 extern crate alloc;
@@ -43,8 +44,10 @@ pub mod lineage;
 pub mod nodes;
 pub mod order;
 pub mod placement;
+pub mod places;
 pub mod roles;
 pub mod session;
+pub mod store_nodes;
 pub mod upstream;
 mod vector;
 pub mod watch;
@@ -55,7 +58,7 @@ pub use commit::{Advance, AskOutcome, CommitReply, CommitRequest, Outcome, PageR
 pub use directions::{CLIENT, PEER, SERVER, ToClient, ToPeer, ToServer, session_at};
 pub use fetch::{Fetch, Follow, LeftOut, Page, Released};
 pub use grant::{Grant, Granted};
-pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated};
+pub use group::{Departed, FindLeader, GROUP, Lead, Leader, Member, Members, Revalidate, Revalidated, SEVERAL};
 pub use heartbeat::Heartbeat;
 pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
@@ -63,8 +66,10 @@ pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
 pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Unapplied, Withdraw};
 pub use placement::{Elsewhere, NodeAt, Placement};
+pub use places::{At, Places};
 pub use roles::{Among, Decide, Openings, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
+pub use store_nodes::{Change, StoreNode, StoreNodes};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;
 pub use watch::WATCH;

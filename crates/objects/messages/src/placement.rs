@@ -10,12 +10,15 @@
 //! A client has a session with every node. It asks the node for a page that has its shard.
 
 use crate::group::{ADDRESS_BYTES, TEXT_BYTES_MIN, get_address, put_address};
+use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use framing::field::check_count;
 use framing::{Field, Layout, Limits, Meta, Reader, WireError, messages};
+use machine::Goodbye;
 use types::limits::{NODES_MAX, SHARDS_MAX};
-use types::{NodeId, PageId};
+use types::{NodeId, PageId, Sharding};
 
 /// A node of a store, and where it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,22 @@ messages! {
         pub page: PageId,
         /// The number of the fetch that this answers.
         pub number: u64,
+    }
+}
+
+impl Placement {
+    /// Refuses a placement that leaves a shard without a node, or does not name the node `own` that says it.
+    pub fn check(&self, sharding: Sharding, own: Option<NodeId>) -> Result<(), Goodbye> {
+        let all: BTreeSet<_> = self.nodes.iter().map(|node| node.node).collect();
+        let is_whole = self.shards.len() == usize::from(sharding.shards().get())
+            && self.shards.iter().all(|node| all.contains(node))
+            && own.is_some_and(|own| all.contains(&own))
+            && all.len() == self.nodes.len();
+        if !is_whole {
+            let text = format!("expected a node for each of {} shards, got {self:?}", sharding.shards());
+            return Err(Goodbye::malformed(text));
+        }
+        Ok(())
     }
 }
 

@@ -83,7 +83,28 @@ impl<E> Default for Upstream<E> {
 impl<E> Upstream<E> {
     /// A session with another node of the same store. It knows the store, and no lives of the node.
     pub fn beside(&self) -> Self {
-        Self { cluster: self.cluster, sharding: self.sharding, ..Self::default() }
+        Self { cluster: self.cluster, sharding: self.sharding, epoch: self.epoch, ..Self::default() }
+    }
+
+    /// Sessions from now on come after those of another one, which is forgotten.
+    pub fn comes_after(&mut self, other: &Self) {
+        self.epoch = self.epoch.max(other.epoch);
+    }
+
+    /// The other end says the counts of these shards alone.
+    pub fn keep_counts(&mut self, own: impl Fn(&Vector) -> Vector) {
+        (self.horizon, self.named) = (own(&self.horizon), own(&self.named));
+    }
+
+    /// The other end says the counts of another session's as well.
+    pub fn add_counts(&mut self, other: &Self) {
+        self.horizon.join(&other.horizon);
+        self.named.join(&other.named);
+    }
+
+    /// What another session has said of the counts of these shards is true here.
+    pub fn take_counts(&mut self, other: &Self, own: impl Fn(&Vector) -> Vector) {
+        (self.horizon, self.named) = (own(&other.horizon), own(&other.named));
     }
 
     /// How far it is.

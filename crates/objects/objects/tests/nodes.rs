@@ -2,8 +2,10 @@
 
 use database::{LocalStore, Recovered};
 use fixtures::Emulator;
-use net::{ListenConfig, Listener, Runtime};
+use machine::RoleId;
+use net::{Host, ListenConfig, Listener, Machines, Runtime, Shared, UpstreamConfig};
 use objects::{Anywhere, Db, Error, Ref};
+use redirector::Redirector;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
-use types::{ClusterId, Epoch, NodeId, Opening, Shard, Sharding};
+use types::{ClientId, ClusterId, Epoch, NodeId, Opening, Shard, Sharding};
 
 const NODES: u16 = 3;
 const CLUSTER: ClusterId = ClusterId(0xC1);
@@ -165,6 +167,89 @@ fn clients_use_all_nodes_and_go_on_without_one() {
     cluster.wait_open(2);
     assert_eq!(late.join().unwrap().unwrap(), 12);
     assert_eq!(sum(&cluster.connect(2), &counters).unwrap(), 12);
+}
+
+/// A group's redirector, and where its members reach it.
+struct Group {
+    host: Arc<Host>,
+    role: RoleId,
+    redirector: Shared<Redirector>,
+    address: SocketAddr,
+}
+
+impl Group {
+    /// It reaches this node first.
+    fn start(cluster: &Cluster, node: u16) -> Self {
+        let listener = Listener::bind(ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
+        let address = listener.address();
+        let config =
+            redirector::Config { group: "site".into(), address: address.to_string(), ..redirector::Config::default() };
+        let mut machines = Machines::new();
+        let (role, redirector) = machines.add(Redirector::new(config, ClientId(0x2ED)));
+        let host = Host::start(machines, &RUNTIME);
+        let store = cluster.addresses[usize::from(node)].to_string();
+        host.connect(role, UpstreamConfig::new(messages::CLIENT, store));
+        host.listen_at(role, listener).unwrap();
+        Self { host, role, redirector, address }
+    }
+
+    fn connect(&self) -> Db {
+        Db::builder().connect_within(PATIENCE).connect(self.address).unwrap()
+    }
+
+    fn members(&self) -> usize {
+        self.redirector.lock().unwrap().look().status().members.len()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.host.close(self.role);
+    }
+}
+
+fn add_to(db: &Db, counters: &[Ref<u64>]) {
+    db.transact(|tx| {
+        counters.iter().try_for_each(|&counter| tx.get(counter).and_then(|count| tx.put(counter, &(count + 1))))
+    })
+    .unwrap();
+}
+
+/// The redirector has a session with each node. Its members notice of a node's absence what a client would, also of the
+/// one that has coordinated their commits.
+#[test]
+fn members_of_a_group_use_all_nodes_and_go_on_without_one() {
+    let mut cluster = Cluster::start("group");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let counters: Vec<_> = (0..NODES).map(|node| counter_at(&cluster, node, &format!("counter {node}"))).collect();
+    let group = Group::start(&cluster, 1);
+    let members: Vec<_> = (0..3).map(|_| group.connect()).collect();
+    let alone = cluster.connect(0);
+    for db in &members {
+        add_to(db, &counters);
+    }
+    add_to(&alone, &counters);
+    for db in members.iter().chain([&alone]) {
+        assert_eq!(sum(db, &counters).unwrap(), 12);
+    }
+
+    for away in [2, 1] {
+        drop(cluster.nodes[usize::from(away)].take());
+        let others: Vec<_> = (0..NODES).filter(|node| *node != away).map(|node| counters[usize::from(node)]).collect();
+        let before = sum(&alone, &others).unwrap();
+        for db in members.iter().chain([&alone]) {
+            add_to(db, &others);
+        }
+        assert_eq!(sum(&members[2], &others).unwrap(), before + 8);
+        cluster.start_node(away);
+        cluster.node(away).tell(|store, now| store.follow_sequencer(now, NodeId(0)));
+        cluster.wait_open(away);
+        let all = sum(&alone, &counters).unwrap();
+        for db in &members {
+            assert_eq!(sum(db, &counters).unwrap(), all);
+        }
+    }
+    assert_eq!(group.members(), 3, "the members have stayed with their redirector");
 }
 
 /// An application that sees two counters apart says so, and fails. They are never apart, so it is run again.

@@ -10,7 +10,7 @@ use crate::holders::Holders;
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::Page;
+use messages::{At, Page};
 use types::{PageId, SessionId, Set, Time, Version};
 
 /// The pages that did not exist when the store sent them, as long as they are held and nothing was created there.
@@ -44,8 +44,8 @@ impl Absent {
 
 impl Redirector {
     /// The store does not send a page that is wanted: it is none that exists, and the group holds too many of those.
-    pub(crate) fn has_too_many_absent(&mut self, now: Time, page: PageId) {
-        let Some(mut wants) = self.fetches.refused(page) else { return };
+    pub(crate) fn has_too_many_absent(&mut self, now: Time, at: At, page: PageId) {
+        let Some(mut wants) = self.nodes[at].fetches.refused(page) else { return };
         for page in self.standby.remove_those(|page| self.absent.contains(page)) {
             self.release_if_unheld(now, page);
         }

@@ -5,26 +5,30 @@
 //!      ^                               |
 //!      +------ the link is gone -------+
 //! ```
-//! 1. The writes of a commit are kept until its reply, and passed on only then. The reply stands for the group's
+//! 1. A commit goes to the node that its number names, which coordinates it, over as many sessions as that takes
+//!    (**OneCoordinator**). The reply of a node that has judged it alone stands for the group's invalidations, as that
+//!    of a store of one node. Otherwise the nodes of its pages tell of them too, before or after the reply, and the
+//!    reply moves no horizon.
+//! 2. The writes of a commit are kept until its reply, and passed on only then. The reply stands for the group's
 //!    invalidations: in the store's stream it has the place that they would have. To the committer it stands for the
 //!    invalidation on the session that the request came on, and on no other.
-//! 2. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is
+//! 3. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is
 //!    not sent again for it, when the link to the store was lost: a member that has left may have had its answer
 //!    elsewhere.
-//! 3. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that
+//! 4. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that
 //!    one lapses, which is no answer to this.
-//! 4. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the
+//! 5. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the
 //!    store would end ours.
-//! 5. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
+//! 6. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
 //!    should the link to the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;
-use crate::lease::Lease;
+use crate::nodes::Nodes;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Advance, AskOutcome, CommitReply, CommitRequest, Invalidation, Outcome};
+use messages::{Advance, AskOutcome, At, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{
     Broken, Delta, GoodbyeReason, Incarnation, PageId, Refusal, Rule, SessionId, SlotSet, Time, TxnId, Vector,
@@ -36,6 +40,10 @@ struct Pending {
     /// The session that it was sent on last. To a later one of the same member the reply says nothing: the member may
     /// have given the transaction up in the meantime.
     from: SessionId,
+    /// The node that coordinates it.
+    at: At,
+    /// Whether that is the node of all its pages.
+    is_alone: bool,
     /// The session that has asked for its outcome since, instead of sending it again.
     asked_on: Option<SessionId>,
     /// Of the store, that it was sent to.
@@ -59,9 +67,9 @@ impl Pending {
     }
 
     /// A read of the slots that it would change is the store's to judge until its reply.
-    fn contest(&self, txn: TxnId, lease: &mut Lease) {
+    fn contest(&self, txn: TxnId, nodes: &mut Nodes) {
         for (page, slots) in &self.changes {
-            lease.contest(*page, txn, slots);
+            nodes.contest(*page, txn, slots);
         }
     }
 }
@@ -87,12 +95,20 @@ struct Admission {
     large_bytes: usize,
 }
 
+/// The commits that one node coordinates.
+#[derive(Debug, Default)]
+struct OnTheirWay {
+    count: usize,
+    /// Those that wait to be sent, in the order in which they came.
+    unsent: VecDeque<TxnId>,
+}
+
 /// The commits on their way.
 #[derive(Debug)]
 pub(crate) struct Commits {
     pending: BTreeMap<TxnId, Pending>,
-    /// Those that wait to be sent, in the order in which they came.
-    unsent: VecDeque<TxnId>,
+    /// By the nodes that coordinate them.
+    ways: BTreeMap<At, OnTheirWay>,
     /// Transactions whose outcome was asked for.
     asked: BTreeSet<TxnId>,
     bytes: usize,
@@ -104,7 +120,7 @@ impl Commits {
     pub(crate) fn new(bytes_limit: usize, pending_max: usize) -> Self {
         Self {
             pending: BTreeMap::new(),
-            unsent: VecDeque::new(),
+            ways: BTreeMap::new(),
             asked: BTreeSet::new(),
             bytes: 0,
             bytes_limit,
@@ -127,13 +143,14 @@ impl Commits {
         self.bytes
     }
 
-    /// Everything that was sent should be sent again.
-    pub(crate) fn link_is_gone(&mut self) {
-        self.unsent = self.pending.keys().copied().collect();
+    /// Everything that was sent to a node should be sent again.
+    pub(crate) fn link_is_gone(&mut self, at: At) {
+        let unsent = self.those(|pending| pending.at == at);
+        self.ways.entry(at).or_default().unsent = unsent.into();
     }
 
-    fn outstanding(&self) -> usize {
-        self.pending.len() - self.unsent.len()
+    fn outstanding(&self, at: At) -> usize {
+        self.ways.get(&at).map_or(0, |way| way.count - way.unsent.len())
     }
 
     /// Whether so much of a large request may go out beside those under way. They wait where they are kept anyway, and
@@ -144,15 +161,15 @@ impl Commits {
 
     fn large_under_way(&self) -> usize {
         let all: usize = self.pending.values().map(|pending| pending.large_bytes).sum();
-        let unsent = self.unsent.iter().filter_map(|txn| self.pending.get(txn));
+        let unsent = self.ways.values().flat_map(|way| &way.unsent).filter_map(|txn| self.pending.get(txn));
         all - unsent.map(|pending| pending.large_bytes).sum::<usize>()
     }
 
     /// The next request that may go out, and is no longer one that waits for that.
-    fn next_unsent(&mut self) -> Option<CommitRequest> {
+    fn next_unsent(&mut self, at: At) -> Option<CommitRequest> {
         let has_room = |txn: &TxnId| self.pending.get(txn).is_none_or(|pending| self.has_room_for(pending.large_bytes));
-        let place = self.unsent.iter().position(has_room)?;
-        let txn = self.unsent.remove(place)?;
+        let place = self.ways.get(&at)?.unsent.iter().position(has_room)?;
+        let txn = self.ways.get_mut(&at)?.unsent.remove(place)?;
         self.pending.get(&txn)?.request.clone()
     }
 
@@ -172,14 +189,14 @@ impl Commits {
         Ok(Copy::Counts)
     }
 
-    /// Finds room for a new request, where the store may have this many outstanding; none if it is not reached.
-    fn admit(&self, request: &CommitRequest, outstanding_max: Option<u32>) -> Result<Admission, Goodbye> {
+    /// Finds room for a new request, where the node may have this many outstanding; none if it is not reached.
+    fn admit(&self, at: At, request: &CommitRequest, outstanding_max: Option<u32>) -> Result<Admission, Goodbye> {
         let (bytes, large_bytes) = (request.writes.iter().map(delta_bytes).sum(), request.large_bytes());
         let is_kept = self.pending.len() < self.pending_max && self.bytes + bytes <= self.bytes_limit;
         // A request that cannot be kept goes out of turn: it may be a copy of one that has committed, which the store
         // can refuse and we cannot. So many of those are listed.
         let may_go = outstanding_max.is_some_and(|most| {
-            let has_turn = self.outstanding() < most as usize && self.has_room_for(large_bytes);
+            let has_turn = self.outstanding(at) < most as usize && self.has_room_for(large_bytes);
             if is_kept { has_turn } else { self.pending.len() < 2 * self.pending_max }
         });
         if !is_kept && !may_go {
@@ -190,16 +207,20 @@ impl Commits {
     }
 
     /// Takes a request up, as it was admitted.
-    fn begin(&mut self, from: SessionId, request: &CommitRequest, admission: &Admission) -> &Pending {
+    fn begin(&mut self, from: SessionId, to: (At, bool), request: &CommitRequest, admission: &Admission) -> &Pending {
+        let (at, is_alone) = to;
         let (txn, incarnation, large_bytes) = (request.txn, request.incarnation, admission.large_bytes);
         let changes = request.writes.iter().map(|delta| (delta.page, delta.slots())).collect();
         let kept = admission.is_kept.then(|| request.clone());
         let bytes = if admission.is_kept { admission.bytes } else { 0 };
         self.bytes += bytes;
+        let way = self.ways.entry(at).or_default();
+        way.count += 1;
         if !admission.may_go {
-            self.unsent.push_back(txn);
+            way.unsent.push_back(txn);
         }
-        let pending = Pending { from, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
+        let pending =
+            Pending { from, at, is_alone, asked_on: None, incarnation, request: kept, bytes, large_bytes, changes };
         self.pending.entry(txn).or_insert(pending)
     }
 
@@ -239,15 +260,18 @@ impl Commits {
     }
 
     /// A commit is on its way no longer, and contests nothing under the lease.
-    fn finish(&mut self, txn: TxnId, lease: &mut Lease) -> Option<Pending> {
+    fn finish(&mut self, txn: TxnId, nodes: &mut Nodes) -> Option<Pending> {
         self.asked.remove(&txn);
         let pending = self.pending.remove(&txn)?;
         self.bytes -= pending.bytes;
-        if !self.unsent.is_empty() {
-            self.unsent.retain(|unsent| *unsent != txn);
+        if let Some(way) = self.ways.get_mut(&pending.at) {
+            way.count -= 1;
+            if !way.unsent.is_empty() {
+                way.unsent.retain(|unsent| *unsent != txn);
+            }
         }
         for (page, _) in &pending.changes {
-            lease.end_contest(*page, txn);
+            nodes.of_mut(*page).lease.end_contest(*page, txn);
         }
         Some(pending)
     }
@@ -259,7 +283,7 @@ impl Redirector {
         let txn = request.txn;
         self.members.check_own(from, txn.client)?;
         request.check_form()?;
-        self.upstream.check_evidence(&request)?;
+        self.nodes.check_evidence(&request, &self.members.believed(from))?;
         self.stats.commits += 1;
         if let Some(outcome) = self.validate(now, from, &request) {
             self.reply(from, CommitReply { txn, outcome });
@@ -268,27 +292,44 @@ impl Redirector {
         match self.commits.copy_of(from, &request)? {
             Copy::None => {}
             Copy::Counts => return Ok(()),
-            Copy::Lapses => drop(self.commits.finish(txn, &mut self.lease)),
+            Copy::Lapses => drop(self.commits.finish(txn, &mut self.nodes)),
         }
-        let outstanding_max = self.upstream.is_live().then(|| self.upstream.up.limits().commits);
-        let admission = self.commits.admit(&request, outstanding_max)?;
+        let Some(at) = self.nodes.coordinator_of(txn) else {
+            self.reply(from, CommitReply { txn, outcome: Outcome::Unknown });
+            return Ok(());
+        };
+        let session = &self.nodes[at].session;
+        let outstanding_max = session.is_live().then(|| session.up.limits().commits);
+        let admission = self.commits.admit(at, &request, outstanding_max)?;
+        let is_alone = self.is_alone(at, &request);
         #[cfg(feature = "mutants")]
         self.tell_early(now, from, &request);
-        let pending = self.commits.begin(from, &request, &admission);
+        let pending = self.commits.begin(from, (at, is_alone), &request, &admission);
         if !self.config.broken.is(Rule::ContestOwn) {
-            pending.contest(txn, &mut self.lease);
+            pending.contest(txn, &mut self.nodes);
         }
         if admission.may_go {
-            self.send_to_store(now, request);
+            self.send_to(now, at, request);
         }
         Ok(())
+    }
+
+    /// Whether a node has all pages of a transaction: then it judges it alone.
+    fn is_alone(&self, at: At, request: &CommitRequest) -> bool {
+        let is_there = |page: PageId| self.nodes.places().of(page) == at;
+        let read = request.reads.iter().map(|reads| reads.page);
+        read.chain(request.writes.iter().map(|delta| delta.page)).all(is_there)
     }
 
     /// A member wants to know a transaction's outcome.
     pub(crate) fn ask_outcome(&mut self, now: Time, from: SessionId, ask: AskOutcome) -> Result<(), Goodbye> {
         self.members.check_own(from, ask.txn.client)?;
-        if self.commits.ask(from, ask.txn, self.config.broken)? && self.upstream.is_live() {
-            self.send_to_store(now, ask);
+        let Some(at) = self.nodes.coordinator_of(ask.txn) else {
+            self.reply(from, CommitReply { txn: ask.txn, outcome: Outcome::Unknown });
+            return Ok(());
+        };
+        if self.commits.ask(from, ask.txn, self.config.broken)? && self.nodes[at].session.is_live() {
+            self.send_to(now, at, ask);
         }
         Ok(())
     }
@@ -300,17 +341,17 @@ impl Redirector {
     /// still to send it again nothing is asked: that nobody knows of it would be taken for the answer to the request
     /// then. The lease of before is gone, and with it its contests: the slots of requests that go out again are
     /// contested again.
-    pub(crate) fn resend_commits(&mut self, now: Time) {
+    pub(crate) fn resend_commits(&mut self, now: Time, at: At) {
         let broken = self.config.broken.is(Rule::ResendForPresent);
         let has_left = |pending: &Pending| !broken && self.members.client(pending.from).is_none();
-        for txn in self.commits.those(has_left) {
-            let asked_on = self.commits.finish(txn, &mut self.lease).and_then(|pending| pending.asked_on);
+        for txn in self.commits.those(|pending| pending.at == at && has_left(pending)) {
+            let asked_on = self.commits.finish(txn, &mut self.nodes).and_then(|pending| pending.asked_on);
             if asked_on.is_some_and(|session| self.members.client(session).is_some()) {
                 self.commits.asked.insert(txn);
             }
         }
-        for txn in self.commits.those(|pending| pending.request.is_none()) {
-            self.commits.finish(txn, &mut self.lease);
+        for txn in self.commits.those(|pending| pending.at == at && pending.request.is_none()) {
+            self.commits.finish(txn, &mut self.nodes);
             if let Some(session) = self.members.session(txn.client) {
                 let text = "the link to the store was lost, and with it a commit request: send it again".into();
                 self.end(now, session, Goodbye { reason: GoodbyeReason::NoRoom, text });
@@ -318,26 +359,29 @@ impl Redirector {
         }
         if !self.config.broken.is(Rule::ContestAgain) {
             for (txn, pending) in &self.commits.pending {
-                pending.contest(*txn, &mut self.lease);
+                pending.contest(*txn, &mut self.nodes);
             }
         }
-        let asked: Vec<_> = self.commits.asked.iter().copied().collect();
-        for txn in asked {
-            self.send_to_store(now, AskOutcome { txn });
+        let asked = self.commits.asked.iter().copied();
+        for txn in asked.filter(|txn| self.nodes.coordinator_of(*txn) == Some(at)).collect::<Vec<_>>() {
+            self.send_to(now, at, AskOutcome { txn });
         }
-        self.send_commits(now);
+        self.send_commits(now, at);
     }
 
-    fn send_commits(&mut self, now: Time) {
-        while self.upstream.is_live() && self.commits.outstanding() < self.upstream.up.limits().commits.max(1) as usize
-        {
-            let Some(request) = self.commits.next_unsent() else { return };
-            self.send_to_store(now, request);
+    fn send_commits(&mut self, now: Time, at: At) {
+        let has_turn = |of: &Self| {
+            let session = &of.nodes[at].session;
+            session.is_live() && of.commits.outstanding(at) < session.up.limits().commits.max(1) as usize
+        };
+        while has_turn(self) {
+            let Some(request) = self.commits.next_unsent(at) else { return };
+            self.send_to(now, at, request);
         }
     }
 
-    /// The store has decided.
-    pub(crate) fn commit_reply(&mut self, now: Time, reply: CommitReply) {
+    /// The node that coordinates a transaction has decided.
+    pub(crate) fn commit_reply(&mut self, now: Time, at: At, reply: CommitReply) {
         if self.commits.was_sent_again(&reply) || self.commits.answers_a_question(&reply) {
             return;
         }
@@ -346,9 +390,9 @@ impl Redirector {
             Outcome::Committed { pages } => self.grants.were_empty(reply.txn.client, pages),
             Outcome::Refused(_) | Outcome::Unknown => Vec::new(),
         };
-        let pending = self.commits.finish(reply.txn, &mut self.lease);
+        let pending = self.commits.finish(reply.txn, &mut self.nodes);
         if let Outcome::Committed { pages } = &reply.outcome {
-            self.committed(now, reply.txn, pending, pages);
+            self.committed(now, at, reply.txn, pending, pages);
         }
         if let Some(session) = committer {
             // Pages that were empty before are whole where they were filled, and nowhere else yet.
@@ -359,32 +403,53 @@ impl Redirector {
             }
             self.reply(session, reply);
         }
-        self.send_commits(now);
+        self.send_commits(now, at);
     }
 
     /// A transaction has committed: others learn of its changes.
-    fn committed(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
+    fn committed(&mut self, now: Time, at: At, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
         let mut counts = Vector::new();
         for advance in pages {
-            counts.raise(self.upstream.up.sharding().of(advance.page), advance.version);
+            counts.raise(self.nodes.sharding().of(advance.page), advance.version);
         }
+        self.nodes.hear_reply(&counts);
         if self.config.broken.is(Rule::AskedMovesNothing) {
-            self.upstream.heard_through(&counts);
+            self.nodes.heard_through(at, &counts);
         }
         // A member that has only asked is notified of the changes by invalidation, which comes in its time. The reply
         // is the store's word: the request that it answers may have been another copy's than this one, or no copy at
         // all.
-        let horizon = self.upstream.horizon().counts;
+        let horizon = self.nodes.horizon().counts;
         let is_ahead = counts.counts().iter().all(|&(shard, count)| count > horizon.of(shard));
         let is_news = is_ahead || self.config.broken.is(Rule::ReplyAhead);
+        if pending.as_ref().is_some_and(|pending| !pending.is_alone) {
+            return self.hear_early(now, txn, pending, pages);
+        }
         let Some(mut pending) = pending.filter(|_| is_news) else { return };
         if self.config.broken.is(Rule::ReplyToSession)
             && let Some(session) = self.members.session(txn.client)
         {
             pending.from = session;
         }
-        self.upstream.heard_through(&counts);
+        self.nodes.heard_through(at, &counts);
         self.update(now, txn, &pending, pages);
+    }
+
+    /// Several nodes have judged a transaction, and each tells of its pages itself. The reply may be ahead of that: no
+    /// copy counts as whole that lacks the changes (**HearReply**). They are told as the nodes would, without the
+    /// values: these could be another copy's of the transaction.
+    fn hear_early(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {
+        if self.config.broken.is(Rule::HearReply) {
+            return;
+        }
+        let Some(Pending { from, changes, .. }) = pending else { return };
+        for (page, slots) in changes {
+            let Ok(found) = pages.binary_search_by_key(&page, |advance| advance.page) else { continue };
+            let Advance { prev, version, .. } = pages[found];
+            if version > self.nodes.horizon().of(page) && prev < version {
+                self.tell(now, &Invalidation { page, prev, version, slots, txn, data: None }, Some(from));
+            }
+        }
     }
 
     /// Passes on a transaction's changes, with the new values where they were kept.

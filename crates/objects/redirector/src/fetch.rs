@@ -18,7 +18,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Fetch, LeftOut, Page, Released};
+use messages::{At, Fetch, LeftOut, Page, Released};
 use smallvec::SmallVec;
 use types::limits::PAGES_PER_MESSAGE_MAX;
 use types::{Horizon, Map, MapEntry, PageId, Rule, SessionId, Time, Vector};
@@ -41,9 +41,9 @@ pub(crate) struct Want {
     pub(crate) tried: SmallVec<[SessionId; 2]>,
 }
 
-/// A page that the store has been, or should be, asked for.
+/// A page that a node has been, or should be, asked for.
 #[derive(Debug, Default)]
-struct UnderWay {
+pub(crate) struct UnderWay {
     wants: SmallVec<[Want; 1]>,
     sent: bool,
     /// The store was asked for all changes through here. The store's invalidations before its answer move no horizon
@@ -53,7 +53,7 @@ struct UnderWay {
     is_prefetch: bool,
 }
 
-/// The fetches from the store.
+/// The fetches from a node.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     under_way: Map<PageId, UnderWay>,
@@ -168,6 +168,32 @@ impl Fetches {
         Some(Turn::Ask(Fetch { pages: alloc::vec![page], at_least, number: 0, follow: None }))
     }
 
+    /// The node does not have the page that it was asked for. Returns whether it was.
+    pub(crate) fn is_elsewhere(&mut self, page: PageId) -> bool {
+        let under_way = self.under_way.get_mut(&page).filter(|under_way| under_way.sent);
+        under_way.map(|under_way| under_way.sent = false).is_some()
+    }
+
+    /// Takes out the pages that are at another node, and asks again for those that waited to know theirs.
+    pub(crate) fn take_strays(&mut self, is_there: impl Fn(PageId) -> bool) -> Vec<(PageId, UnderWay)> {
+        self.unsent.retain(|&page| is_there(page));
+        let parked = self.under_way.iter().filter(|(page, under_way)| !under_way.sent && is_there(**page));
+        let parked: Vec<_> = parked.map(|(&page, _)| page).filter(|page| !self.unsent.contains(page)).collect();
+        self.unsent.extend(parked);
+        let strays: Vec<_> = self.under_way.keys().copied().filter(|&page| !is_there(page)).collect();
+        strays.into_iter().filter_map(|page| Some((page, self.under_way.remove(&page)?))).collect()
+    }
+
+    /// A page is under way from here that was asked for elsewhere.
+    pub(crate) fn take_in(&mut self, page: PageId, stray: UnderWay) {
+        let under_way = self.under_way.entry(page);
+        if matches!(under_way, MapEntry::Vacant(_)) {
+            self.unsent.push_back(page);
+        }
+        let wants = stray.wants.into_iter().map(|want| Want { is_asked_for: false, ..want });
+        under_way.or_default().wants.extend(wants);
+    }
+
     /// Whether the store was asked for the page as one that must come.
     fn must_come(&self, page: PageId) -> bool {
         self.under_way.get(&page).is_some_and(|under_way| under_way.sent && !under_way.is_prefetch)
@@ -189,7 +215,7 @@ impl Redirector {
             let text = format!("expected a fetch of 1 to {PAGES_PER_MESSAGE_MAX} pages, got {}", pages.len());
             return Err(Goodbye::malformed(text));
         }
-        self.upstream.check_named(&at_least, "a fetch")?;
+        self.nodes.check_named(&at_least, &self.members.believed(from), "a fetch")?;
         // A page that it was told to drop while it waited for it, it asks for again: one fetch of a page is
         // outstanding.
         for &page in &pages {
@@ -208,7 +234,7 @@ impl Redirector {
             session: from,
             page,
             number,
-            at_least: at_least.clone(),
+            at_least: self.nodes.counts_for(page, &at_least),
             is_demand: at == 0,
             is_held: self.holders.holds(page, from),
             is_asked_for: false,
@@ -221,20 +247,21 @@ impl Redirector {
         Ok(())
     }
 
-    /// The store has sent a page: it goes to all who wait for it.
-    pub(crate) fn page(&mut self, now: Time, page: &Page) {
-        let Some(under_way) = self.fetches.arrive(page.page) else { return };
+    /// A node has sent a page: it goes to all who wait for it.
+    pub(crate) fn page(&mut self, now: Time, at: At, page: &Page) {
+        let sharding = self.nodes.sharding();
+        let Some(under_way) = self.nodes[at].fetches.arrive(page.page) else { return };
         let mut heard = if self.config.broken.is(Rule::HearAtLeast) { Vector::new() } else { under_way.at_least };
-        heard.raise(self.upstream.up.sharding().of(page.page), page.version);
-        self.upstream.heard_through(&heard);
+        heard.raise(sharding.of(page.page), page.version);
+        self.nodes.heard_through(at, &heard);
         self.absent.note(page);
-        self.lease.answered(page.page, self.upstream.horizon());
+        self.answered(at, page.page);
         self.stats.from_store += 1;
         self.standby.install(page);
         let mut again = Vec::new();
         for want in under_way.wants {
             // It was fetched for others, and this one knows of more.
-            if !self.upstream.horizon().reaches(&want.at_least) {
+            if !self.nodes.horizon().reaches(&want.at_least) {
                 again.push(want);
                 continue;
             }
@@ -249,15 +276,15 @@ impl Redirector {
 
     /// The store has left a page out that was to be prefetched. A member that wants it at once waits on, and so does
     /// one that may have it: taken off the page it would not learn of its changes.
-    pub(crate) fn left_out(&mut self, now: Time, left_out: &LeftOut) {
+    pub(crate) fn left_out(&mut self, now: Time, at: At, left_out: &LeftOut) {
         let page = left_out.page;
         if let Some(why) = &left_out.damage {
-            return self.is_damaged(page, why);
+            return self.is_damaged(at, page, why);
         }
-        if self.fetches.must_come(page) {
-            return self.has_too_many_absent(now, page);
+        if self.nodes[at].fetches.must_come(page) {
+            return self.has_too_many_absent(now, at, page);
         }
-        let Some(under_way) = self.fetches.arrive(page) else { return };
+        let Some(under_way) = self.nodes[at].fetches.arrive(page) else { return };
         let must_come = |want: &Want| want.is_demand || self.may_have_come(want);
         let (awaited, prefetch): (Vec<_>, Vec<_>) = under_way.wants.into_iter().partition(must_come);
         for want in prefetch {
@@ -265,18 +292,18 @@ impl Redirector {
             self.members.has_answered(want.session);
             self.reply(want.session, LeftOut { page, number: want.number, damage: None });
         }
-        self.lease.answered(page, self.upstream.horizon());
+        self.answered(at, page);
         // No release: should the page just have been granted to one of us, we would take that back.
         self.ask_store(now, awaited);
         if self.is_unheld(page) {
-            self.lease.was_left_out(page);
+            self.nodes[at].lease.was_left_out(page);
         }
     }
 
     /// The store cannot read the page: all members that wait for it get the error. A member that may already have it
     /// from a peer stays listed, so that it receives changes.
-    fn is_damaged(&mut self, page: PageId, why: &str) {
-        let Some(under_way) = self.fetches.arrive(page) else { return };
+    fn is_damaged(&mut self, at: At, page: PageId, why: &str) {
+        let Some(under_way) = self.nodes[at].fetches.arrive(page) else { return };
         for want in under_way.wants {
             if !self.may_have_come(&want) {
                 self.unlist_left_out(&want);
@@ -284,9 +311,9 @@ impl Redirector {
             self.members.has_answered(want.session);
             self.reply(want.session, LeftOut { page, number: want.number, damage: Some(why.into()) });
         }
-        self.lease.answered(page, self.upstream.horizon());
+        self.answered(at, page);
         if self.is_unheld(page) {
-            self.lease.was_left_out(page);
+            self.nodes[at].lease.was_left_out(page);
         }
     }
 
@@ -329,7 +356,7 @@ impl Redirector {
 
     /// The member waits for the page no more, or asks for it again.
     pub(crate) fn forget_want(&mut self, session: SessionId, page: PageId) {
-        if self.fetches.forget_want(session, page) | self.helps.forget(session, page) {
+        if self.nodes.of_mut(page).fetches.forget_want(session, page) | self.helps.forget(session, page) {
             self.members.has_answered(session);
         }
     }

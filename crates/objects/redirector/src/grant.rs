@@ -29,15 +29,18 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
-use messages::{Advance, Grant, Granted};
+use messages::{Advance, At, Grant, Granted};
 use types::limits::GRANTS_PER_SESSION_MAX;
 use types::{ClientId, Limits, Map, PageId, PageRange, Rule, SessionId, Time, Version};
 
-/// In which space the store has been asked for pages, and for whom first.
-#[derive(Clone, Copy, Debug)]
+/// In which space a node has been asked for pages, and for whom first.
+#[derive(Clone, Debug)]
 struct Asked {
-    space: u32,
+    grant: Grant,
     first: ClientId,
+    at: At,
+    /// The nodes that have no more.
+    dry: Vec<At>,
 }
 
 /// How many pages are a client's.
@@ -61,6 +64,8 @@ pub(crate) struct Grants {
     pages_per_message: usize,
     line: Line,
     asked: Option<Asked>,
+    /// The nodes that are reached have no more, and another one may.
+    awaits_node: bool,
 }
 
 impl Grants {
@@ -73,6 +78,7 @@ impl Grants {
             pages_per_message: limits.pages_per_message,
             line: Line::default(),
             asked: None,
+            awaits_node: false,
         }
     }
 
@@ -130,21 +136,25 @@ impl Grants {
         self.line.forget(session);
     }
 
-    /// Whether the store owes us a grant.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked.is_some()
+    /// Whether a node owes us a grant.
+    pub(crate) fn is_asked(&self, at: At) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.at == at)
     }
 
-    pub(crate) fn link_is_gone(&mut self) {
-        self.asked = None;
-        for client in mem::take(&mut self.left_behind).into_values() {
+    /// The link to a node is gone, which has these pages.
+    pub(crate) fn link_is_gone(&mut self, at: At, is_there: impl Fn(PageId) -> bool) {
+        self.asked.take_if(|asked| asked.at == at);
+        let (gone, left): (BTreeMap<_, _>, _) =
+            mem::take(&mut self.left_behind).into_iter().partition(|(page, _)| is_there(*page));
+        self.left_behind = left;
+        for client in gone.into_values() {
             self.count(client, |count| count.left_behind -= 1);
         }
     }
 
-    /// Everything that was granted to members and not filled.
-    pub(crate) fn all(&self) -> Vec<PageRange> {
-        PageRange::join(self.unfilled.keys().copied())
+    /// Those pages that were granted to members and not filled.
+    pub(crate) fn all(&self, are_meant: impl Fn(PageId) -> bool) -> Vec<PageRange> {
+        PageRange::join(self.unfilled.keys().copied().filter(|page| are_meant(*page)))
     }
 
     /// How many pages more the client may have: with them it has no more than is left to others.
@@ -191,7 +201,7 @@ impl Grants {
     /// The step that serves the first in the line: with pages that others have left behind, or with the word that there
     /// is no room, or by asking the store, together for all that want the like.
     fn next(&mut self, members: &Members) -> Option<Step> {
-        if self.asked.is_some() {
+        if self.asked.is_some() || self.awaits_node {
             return None;
         }
         let first = self.line.in_turn().next()?;
@@ -246,8 +256,9 @@ impl Redirector {
     /// while nobody here held it, is for the store to judge.
     fn judge_since_granted(&mut self, page: PageId) {
         if self.is_unheld(page) {
-            self.lease.ask(page);
-            self.lease.answered(page, self.upstream.horizon());
+            let at = self.nodes.places().of(page);
+            self.nodes[at].lease.ask(page);
+            self.answered(at, page);
         }
     }
 
@@ -262,15 +273,21 @@ impl Redirector {
         Ok(())
     }
 
+    /// A node is reached that may have pages.
+    pub(crate) fn serve_grants_again(&mut self, now: Time) {
+        self.grants.awaits_node = false;
+        self.serve_grants(now);
+    }
+
     /// Serves those in the line, until the store is asked for more.
     pub(crate) fn serve_grants(&mut self, now: Time) {
-        while self.upstream.is_live() {
+        while let Some(at) = self.nodes.live_but(&[]) {
             match self.grants.next(&self.members) {
                 None => return,
                 Some(Step::Give(to, pages)) => self.give(&to, pages),
                 Some(Step::Ask(grant, first)) => {
-                    self.send_to_store(now, grant);
-                    self.grants.asked = Some(Asked { space: grant.space, first });
+                    self.send_to(now, at, grant);
+                    self.grants.asked = Some(Asked { grant, first, at, dry: Vec::new() });
                 }
             }
         }
@@ -292,10 +309,24 @@ impl Redirector {
         self.reply(to.session, Granted { ranges: PageRange::join(pages) });
     }
 
-    /// The store has granted pages, or none if it has no more room.
-    pub(crate) fn granted(&mut self, now: Time, granted: Granted) {
-        let Some(Asked { space, first }) = self.grants.asked.take() else { return };
+    /// A node has granted pages, or none if it has no more room. Then the next one is asked.
+    pub(crate) fn granted(&mut self, now: Time, at: At, granted: Granted) {
+        let Some(mut asked) = self.grants.asked.take_if(|asked| asked.at == at) else { return };
         let is_empty = granted.ranges.is_empty();
+        if is_empty {
+            asked.dry.push(at);
+            if let Some(next) = self.nodes.live_but(&asked.dry) {
+                self.send_to(now, next, asked.grant);
+                self.grants.asked = Some(Asked { at: next, ..asked });
+                return self.nodes[at].session.releases_may_go(now);
+            }
+            if self.nodes.has_others(&asked.dry) {
+                // A node that is away may have some: they are asked for when it is back.
+                self.grants.awaits_node = true;
+                return self.nodes[at].session.releases_may_go(now);
+            }
+        }
+        let Asked { grant: Grant { space, .. }, first, .. } = asked;
         let mut pages = granted.ranges.into_iter().flat_map(PageRange::pages).peekable();
         let alike: Vec<_> = self.grants.line.in_turn().filter(|waiter| waiter.grant.space == space).collect();
         for waiter in alike {
@@ -309,7 +340,7 @@ impl Redirector {
             self.judge_since_granted(page);
             self.grants.leave_behind(first, page);
         }
-        self.upstream.releases_may_go(now);
+        self.nodes[at].session.releases_may_go(now);
         self.serve_grants(now);
     }
 }

@@ -173,7 +173,9 @@ impl Redirector {
     /// The page has come after the store was asked for it: the member waits for it no more, and may ask for others.
     /// Whether it is whole is not known, as changes in the meantime were not watched.
     fn came_late(&mut self, page: PageId, session: SessionId, number: u64) {
-        if !self.config.broken.is(Rule::CountLateHelp) && self.fetches.forget_fetch(page, session, number) {
+        if !self.config.broken.is(Rule::CountLateHelp)
+            && self.nodes.of_mut(page).fetches.forget_fetch(page, session, number)
+        {
             self.members.has_answered(session);
         }
     }

@@ -82,13 +82,13 @@ impl Redirector {
     pub(crate) fn release_if_unheld(&mut self, now: Time, page: PageId) {
         if self.is_unheld(page) {
             self.absent.forget(page);
-            self.upstream.release(now, page);
+            self.nodes.of_mut(page).session.release(now, page);
         }
     }
 
     /// Whether nobody here holds a page, or is about to. One that was granted is somebody's to fill, or will be.
     pub(crate) fn is_unheld(&self, page: PageId) -> bool {
-        let is_fetched = self.fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
+        let is_fetched = self.nodes.of(page).fetches.is_under_way(page) && !self.config.broken.is(Rule::GroupRelease);
         let is_here = self.standby.holds(page) || self.grants.has(page);
         self.holders.of(page).is_empty() && !is_fetched && !is_here
     }

@@ -10,6 +10,10 @@
 //!      +-- another leads: who ------+------------------------------------------------------+----------------+- Leading
 //!          knocks goes there
 //! ```
+//! Where the store has several nodes, the one with the lowest number of those that are reached decides, and all others
+//! are told: a client asks its own node. That is right whoever is away: a node that has been told of another leader in
+//! the meantime ends our session, and the higher epoch stays.
+//!
 //! 1. Members are welcome while we lead, and while the store has yet to answer that we want to: their caches are
 //!    compared in the meantime. Should another lead, they are sent there.
 //! 2. The store decides: of two claims of one epoch the first counts, and a higher epoch fences the lower one off. So
@@ -32,7 +36,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use messages::{FindLeader, Lead, Leader, Member, ToServer};
+use messages::{At, FindLeader, Lead, Leader, Member, ToServer};
 use types::limits::GROUP_EPOCH_MAX;
 use types::{ClientId, Map, Time};
 
@@ -69,8 +73,10 @@ const STAND_BY: Claim = Claim::StandBy { is_vacant: false };
 pub(crate) enum Step {
     /// The store learns of the claim.
     Claim,
+    /// We lead: the nodes that did not decide that learn of it.
+    Led,
     /// This one leads: those who are here, or would be, go there.
-    StepBack(Leader),
+    GiveWay(Leader),
 }
 
 /// How it stands with leading.
@@ -130,7 +136,7 @@ impl Leadership {
             return None;
         }
         if let Some(leader) = leader.filter(|leader| leader.group == self.group && leader.address != self.address) {
-            return Some(Step::StepBack(leader));
+            return Some(Step::GiveWay(leader));
         }
         self.claim = Claim::Asking { takes_over: false };
         Some(Step::Claim)
@@ -202,16 +208,17 @@ impl Leadership {
                 None
             }
             Claim::Claiming { epoch } | Claim::Leading { epoch } if is_us && leader.epoch == epoch => {
+                let was_decided = self.claim == Claim::Leading { epoch };
                 self.claim = Claim::Leading { epoch };
                 self.other = None;
                 // Those who came while we claimed do not know their group yet, and would not find it without us.
                 self.tell_at = Some(now);
-                None
+                (!was_decided).then_some(Step::Led)
             }
             // It answers what we have asked before: a claim is never answered with a lower epoch than its own.
             Claim::Claiming { epoch } | Claim::Leading { epoch } if leader.epoch < epoch => None,
             Claim::Asking { .. } | Claim::Claiming { .. } | Claim::Leading { .. } => {
-                Some(Step::StepBack(leader.clone()))
+                Some(Step::GiveWay(leader.clone()))
             }
         }
     }
@@ -268,7 +275,13 @@ impl Redirector {
     pub(crate) fn take_step(&mut self, now: Time, step: Step) {
         match step {
             Step::Claim => self.claim(now),
-            Step::StepBack(leader) => {
+            Step::Led => {
+                let decided = self.nodes.arbiter();
+                for at in self.nodes.live().filter(|at| Some(*at) != decided).collect::<Vec<_>>() {
+                    self.tell_claim(now, at);
+                }
+            }
+            Step::GiveWay(leader) => {
                 self.leadership.step_back(now, &leader, &self.members, &mut self.out);
                 let text = format!("{} leads group {:?} in epoch {}", leader.address, leader.group, leader.epoch);
                 self.send_all_away(now, &text);
@@ -278,16 +291,39 @@ impl Redirector {
 
     /// The store is reached: tells it of the claim, or that we still lead.
     pub(crate) fn claim(&mut self, now: Time) {
-        self.tell_claim(now);
+        if let Some(at) = self.nodes.arbiter() {
+            self.tell_claim(now, at);
+        }
         if self.is_open() {
             self.welcome_waiting(now);
         }
     }
 
     /// It is time for a heartbeat: a redirector that stands by for itself asks who leads.
-    pub(crate) fn watch_leader(&mut self, now: Time) {
-        if self.leadership.watches() {
-            self.send_to_store(now, self.leadership.question());
+    pub(crate) fn watch_leader(&mut self, now: Time, at: At) {
+        if self.leadership.watches() && self.nodes.arbiter() == Some(at) {
+            self.send_to(now, at, self.leadership.question());
+        }
+    }
+
+    /// Tells a node of the claim, or that we lead.
+    fn tell_claim(&mut self, now: Time, at: At) {
+        if let Some(request) = self.leadership.request() {
+            self.send_to(now, at, request);
+        }
+    }
+
+    /// A node is reached: it learns that we lead. If it has the lowest number of those that are, it decides from now
+    /// on.
+    pub(crate) fn claim_at(&mut self, now: Time, at: At) {
+        if self.nodes.arbiter() == Some(at) {
+            return self.claim(now);
+        }
+        if self.leadership.epoch().is_some() {
+            self.tell_claim(now, at);
+        }
+        if self.is_open() {
+            self.welcome_waiting(now);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Read-only transactions that are validated here, under a lease of the store's (see [`messages::lease`]).
+//! Read-only transactions that are validated here, under leases of the store's nodes (see [`messages::lease`]).
 //!
 //! ```text
 //!   no lease --Leased, an answer to our ping--> leased --so long after the ping--> no lease
@@ -16,15 +16,16 @@
 
 use crate::Redirector;
 use crate::holders::Holders;
+use crate::nodes::Node;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
-use messages::{CommitRequest, Intent, Invalidation, Leased, Outcome, PageReads, Promise};
+use messages::{At, CommitRequest, Intent, Invalidation, Leased, Outcome, PageReads, Promise};
 use smallvec::SmallVec;
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
 use types::{Broken, Horizon, Map, PageId, Refusal, Rule, SessionId, Sharding, SlotSet, Time, TxnId, Vector, Version};
 
-/// The lease, and the changes that are known for it.
+/// The lease of a node, and the changes that are known for it.
 #[derive(Debug)]
 pub(crate) struct Lease {
     until: Time,
@@ -185,38 +186,78 @@ impl Lease {
         }
     }
 
-    /// Judges a read-only transaction of a member, if that can be done here.
+    /// Judges what a member has read of a page, if that can be done here. Returns the slots that have changed.
     fn judge(
         &self,
         now: Time,
         from: SessionId,
-        request: &CommitRequest,
+        reads: &PageReads,
         holders: &Holders,
         sharding: Sharding,
-    ) -> Option<Outcome> {
-        if !request.writes.is_empty() || self.until <= now {
+    ) -> Option<SlotSet> {
+        let is_ours = self.spaces.contains(&reads.page.space) && holders.holds(reads.page, from);
+        let is_known = reads.evidence >= self.known_since(reads.page) || self.broken.is(Rule::JudgeSinceHeld);
+        let is_contested = self.is_contested(reads) && !self.broken.is(Rule::AskIfContested);
+        if self.until <= now || !is_ours || !is_known || is_contested {
             return None;
         }
-        let mut stale = Vec::new();
-        for reads in &request.reads {
-            let is_ours = self.spaces.contains(&reads.page.space) && holders.holds(reads.page, from);
-            let is_known = reads.evidence >= self.known_since(reads.page) || self.broken.is(Rule::JudgeSinceHeld);
-            let is_contested = self.is_contested(reads);
-            if !is_ours || !is_known || (is_contested && !self.broken.is(Rule::AskIfContested)) {
+        // No page's version is known here, so each is considered as new as can be.
+        let changed = stale_slots(reads, Version(u64::MAX), &self.recent, Version::ZERO);
+        if changed.is_empty() {
+            let pruned = self.recent.pruned().of(sharding.of(reads.page));
+            let unknown = stale_slots(reads, Version(u64::MAX), &self.recent, pruned);
+            if !unknown.is_empty() {
                 return None;
             }
-            // No page's version is known here, so each is considered as new as can be.
-            let changed = stale_slots(reads, Version(u64::MAX), &self.recent, Version::ZERO);
-            if changed.is_empty() {
-                let pruned = self.recent.pruned().of(sharding.of(reads.page));
-                let unknown = stale_slots(reads, Version(u64::MAX), &self.recent, pruned);
-                if !unknown.is_empty() {
-                    return None;
-                }
-            } else {
+        }
+        Some(changed)
+    }
+}
+
+impl Redirector {
+    /// A node has granted a lease, or more of it.
+    pub(crate) fn leased(&mut self, now: Time, at: At, leased: Leased) {
+        let (Node { session, fetches, lease, .. }, places) = self.nodes.parts(at);
+        if lease.begin(now, leased, session.up.horizon()) {
+            let compared = self.revalidations.pages().filter(|page| places.of(*page) == at);
+            for page in fetches.pages().chain(compared) {
+                lease.ask(page);
+            }
+        }
+    }
+
+    /// A node has answered for the page: it tells us of its changes from then on.
+    pub(crate) fn answered(&mut self, at: At, page: PageId) {
+        let Node { session, lease, .. } = self.nodes.parts(at).0;
+        lease.answered(page, session.up.horizon());
+    }
+
+    /// A transaction is about to change pages that we hold: it waits for this promise. A promise counts from the moment
+    /// on at which it leaves: the group may have let go of the page, and the message that tells the node so, and makes
+    /// both ends forget, leaves before it.
+    pub(crate) fn intent(&mut self, now: Time, at: At, intent: &Intent) {
+        self.send_to(now, at, Promise { txn: intent.txn });
+        self.nodes[at].lease.promise(intent);
+    }
+
+    /// Judges a read-only transaction, if that can be done here: under the leases of the nodes of all that it has read,
+    /// at this one moment.
+    pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
+        if !request.writes.is_empty() || !self.nodes.is_reached() {
+            return None;
+        }
+        let (mut stale, sharding) = (Vec::new(), self.nodes.sharding());
+        for reads in &request.reads {
+            let node = self.nodes.of(reads.page);
+            if !node.session.is_live() {
+                return None;
+            }
+            let changed = node.lease.judge(now, from, reads, &self.holders, sharding)?;
+            if !changed.is_empty() {
                 stale.push((reads.page, changed));
             }
         }
+        self.stats.validated += 1;
         Some(if stale.is_empty() {
             Outcome::Committed { pages: Vec::new() }
         } else {
@@ -225,40 +266,11 @@ impl Lease {
     }
 }
 
-impl Redirector {
-    /// The store has granted a lease, or more of it.
-    pub(crate) fn leased(&mut self, now: Time, leased: Leased) {
-        if self.lease.begin(now, leased, self.upstream.horizon()) {
-            for page in self.fetches.pages().chain(self.revalidations.pages()) {
-                self.lease.ask(page);
-            }
-        }
-    }
-
-    /// A transaction is about to change pages that we hold: it waits for this promise. A promise counts from the moment
-    /// on at which it leaves: the group may have let go of the page, and the message that tells the store so, and makes
-    /// both ends forget, leaves before it.
-    pub(crate) fn intent(&mut self, now: Time, intent: &Intent) {
-        self.send_to_store(now, Promise { txn: intent.txn });
-        self.lease.promise(intent);
-    }
-
-    /// Judges a read-only transaction, if that can be done here.
-    pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
-        if !self.upstream.is_live() {
-            return None;
-        }
-        let outcome = self.lease.judge(now, from, request, &self.holders, self.upstream.up.sharding())?;
-        self.stats.validated += 1;
-        Some(outcome)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use core::num::{NonZeroU16, NonZeroU32};
-    use types::{ClientId, Incarnation, Shard};
+    use types::Shard;
 
     const MEMBER: SessionId = SessionId(1);
 
@@ -279,14 +291,8 @@ mod tests {
         lease.answered(page, horizon);
         let judged = |evidence| {
             let slots = SlotSet::from_iter([0]);
-            let request = CommitRequest {
-                txn: TxnId { client: ClientId(1), number: 1 },
-                incarnation: Incarnation(1),
-                answered: 1,
-                reads: alloc::vec![PageReads { page, slots, evidence: Version(evidence), exceptions: Vec::new() }],
-                writes: Vec::new(),
-            };
-            lease.judge(Time::ZERO, MEMBER, &request, &holders, sharding).is_some()
+            let reads = PageReads { page, slots, evidence: Version(evidence), exceptions: Vec::new() };
+            lease.judge(Time::ZERO, MEMBER, &reads, &holders, sharding).is_some()
         };
         assert!(judged(1), "every change of the page since is known here");
         assert!(!judged(0), "the store knows what was before");

@@ -30,7 +30,8 @@
 //! # Files
 //! | file | duty |
 //! |---|---|
-//! | `store_session`, `session` | the session with the store: sending on it; its course |
+//! | `nodes` | the nodes of the store, and which of them has which page |
+//! | `store_session`, `session` | the session with a node: sending on it; its course |
 //! | `dispatch` | which method hears a member's message |
 //! | `lead` | whether we are the group's redirector, or stand by |
 //! | `members`, `resume` | the sessions of the members; the caches that they bring |
@@ -65,6 +66,7 @@ mod machine;
 mod members;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod nodes;
 mod outputs;
 mod resume;
 mod session;
@@ -75,24 +77,22 @@ mod store_session;
 pub mod tables;
 mod update;
 
-use ::machine::Goodbye;
+use ::machine::{Goodbye, UpstreamId};
 use absent::Absent;
 use commit::Commits;
 pub use config::{Config, Duty};
-use fetch::Fetches;
 use grant::Grants;
 use help::Helps;
 use holders::Holders;
 use lead::Leadership;
-use lease::Lease;
 use members::Members;
 use messages::{Leader, ToClient, ToServer};
+use nodes::Nodes;
 pub use outputs::Output;
 use outputs::Outputs;
 use resume::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
-use store_session::StoreSession;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
@@ -103,13 +103,11 @@ pub struct Redirector {
     config: Config,
     id: ClientId,
     out: Outputs,
-    upstream: StoreSession,
+    nodes: Nodes,
     leadership: Leadership,
-    lease: Lease,
     members: Members,
     /// The members that hold each page.
     holders: Holders,
-    fetches: Fetches,
     /// The held pages that do not exist.
     absent: Absent,
     helps: Helps,
@@ -126,12 +124,10 @@ impl Redirector {
         Self {
             id,
             out: Outputs::default(),
-            upstream: StoreSession::default(),
+            nodes: Nodes::new(&config),
             leadership: Leadership::new(&config),
-            lease: Lease::new(config.limits.leased_changes, config.broken),
             members: Members::new(config.limits),
             holders: Holders::default(),
-            fetches: Fetches::default(),
             absent: Absent::default(),
             helps: Helps::new(config.help_within),
             commits: Commits::new(config.retained_bytes_limit, config.limits.commits_per_group),
@@ -143,32 +139,41 @@ impl Redirector {
         }
     }
 
-    /// The connection to the store is up.
-    pub fn upstream_connected(&mut self, now: Time) {
-        self.upstream_is_down(now);
-        self.say_hello(now);
+    /// The connection to a node of the store is up.
+    pub fn upstream_connected(&mut self, now: Time, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.upstream_is_down(now, at);
+            self.say_hello(now, at);
+        }
     }
 
-    /// The connection to the store is gone. Pages that were asked for are asked for again when there is another.
-    pub fn upstream_disconnected(&mut self, now: Time) {
-        self.upstream_is_down(now);
+    /// The connection to a node is gone. Pages that were asked for are asked for again when there is another.
+    pub fn upstream_disconnected(&mut self, now: Time, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.upstream_is_down(now, at);
+            self.is_cut_off_from(now, at);
+        }
     }
 
-    /// A heartbeat of the store: some bytes of a message, or room for what is on its way there.
-    pub fn heard_store(&mut self, now: Time) {
-        self.upstream.up.heard(now);
+    /// A heartbeat of a node: some bytes of a message, or room for what is on its way there.
+    pub fn heard_store(&mut self, now: Time, upstream: UpstreamId) {
+        if let Some(at) = self.nodes.find(upstream) {
+            self.nodes[at].session.up.heard(now);
+        }
     }
 
-    /// The store has said something.
-    pub fn from_store(&mut self, now: Time, message: ToClient) {
-        self.hear_store(now, message);
+    /// A node has said something.
+    pub fn from_store(&mut self, now: Time, upstream: UpstreamId, message: ToClient) {
+        // One of a connection that was closed is of no account.
+        let Some(at) = self.nodes.find(upstream) else { return };
+        self.hear_store(now, at, message);
         self.follow_up(now);
     }
 
     /// A member's connection has come in.
     pub fn connected(&mut self, now: Time, session: SessionId) {
         if self.members.is_empty() && !self.is_open() {
-            self.upstream.wait_from(now);
+            self.nodes.wait_from(now);
         }
         if !self.members.connect(now, session) {
             let text = "the group takes no more members".into();

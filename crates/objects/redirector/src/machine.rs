@@ -1,15 +1,16 @@
 //! A redirector as a machine: the server of its group's members, and a client of the store.
 
 use crate::{Config, Redirector, outputs, tables};
+use alloc::string::String;
 use alloc::vec::Vec;
 use machine::{Machine, Note, Opaque, Output, Parcel, Port, Table, UpstreamId};
-use messages::{Leading, LookForLeader};
+use messages::{Leading, LookForLeader, session_at};
 use types::{ClientId, GoodbyeReason, Time};
 
 impl Machine for Redirector {
     fn connected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.upstream_connected(now),
+            Port::Upstream(upstream) => self.upstream_connected(now, upstream),
             Port::Session(session) => self.connected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
@@ -17,7 +18,7 @@ impl Machine for Redirector {
 
     fn disconnected(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.upstream_disconnected(now),
+            Port::Upstream(upstream) => self.upstream_disconnected(now, upstream),
             Port::Session(session) => self.disconnected(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
@@ -25,7 +26,7 @@ impl Machine for Redirector {
 
     fn heard(&mut self, now: Time, port: Port) {
         match port {
-            Port::Upstream(_) => self.heard_store(now),
+            Port::Upstream(upstream) => self.heard_store(now, upstream),
             Port::Session(session) => self.heard(now, session),
             Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
@@ -33,7 +34,7 @@ impl Machine for Redirector {
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         match port {
-            Port::Upstream(_) => self.from_store(now, message.expect()),
+            Port::Upstream(upstream) => self.from_store(now, upstream, message.expect()),
             Port::Session(session) => self.handle(now, session, message.expect()),
             Port::ToPeer(_) | Port::FromPeer(_) | Port::FromNode(_) => {}
         }
@@ -60,8 +61,10 @@ impl Machine for Redirector {
             outputs::Output::Send { to, message } => Output::Send(Port::Session(to), Parcel::new(message), None),
             outputs::Output::End { session, reason, text } => Output::End(Port::Session(session), reason, text),
             outputs::Output::LookForLeader => Output::Beside(Opaque::new(LookForLeader)),
-            outputs::Output::Upstream(message) => Output::Send(Port::SERVER, Parcel::new(message), None),
-            outputs::Output::Hangup { reason, text } => Output::End(Port::SERVER, reason, text),
+            outputs::Output::Upstream(to, message) => Output::Send(Port::Upstream(to), Parcel::new(message), None),
+            outputs::Output::Open(upstream, addresses) => Output::Open(upstream, session_at(addresses)),
+            outputs::Output::Close(upstream) => Output::Close(upstream),
+            outputs::Output::Hangup { upstream, reason, text } => Output::End(Port::Upstream(upstream), reason, text),
             outputs::Output::Closed => Output::Closed,
         })
     }
@@ -76,6 +79,11 @@ impl Machine for Redirector {
 
     fn status(&self) -> Vec<Table> {
         tables::redirector(self).into()
+    }
+
+    /// The group's first node stays that: what is on its way there is asked nobody else for.
+    fn way(&mut self, _: Time, upstream: UpstreamId) -> Option<String> {
+        if upstream == UpstreamId::ONLY { self.home_address() } else { None }
     }
 
     /// A redirector whose group another one leads stands by: it may be needed again.

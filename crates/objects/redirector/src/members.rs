@@ -61,6 +61,8 @@ struct Member {
     heard: Time,
     /// Fetches that it has outstanding.
     fetches: usize,
+    /// Counts that it has brought, of nodes that were away then.
+    believed: Vector,
     /// Where its peers reach it, if they can, and where members would as their redirector, if it is eligible.
     reachable: Reachable,
     /// The peers that could not reach it directly of late, and until when that is not tried again.
@@ -118,6 +120,7 @@ impl Members {
             stage: Stage::AwaitHello,
             heard: now,
             fetches: 0,
+            believed: Vector::new(),
             reachable: Reachable::default(),
             detours: Vec::new(),
         };
@@ -189,6 +192,18 @@ impl Members {
         *stage = Stage::Joined;
         self.acked.join(id, resumed.horizon.clone());
         Some(resumed)
+    }
+
+    /// The counts that the member has brought, of nodes that were away then and are since.
+    pub(crate) fn believed(&self, id: SessionId) -> Vector {
+        self.live.get(&id).map_or_else(Vector::new, |member| member.believed.clone())
+    }
+
+    /// The member is believed to have learned of these counts.
+    pub(crate) fn believe(&mut self, id: SessionId, counts: Vector) {
+        if let Some(member) = self.live.get_mut(&id) {
+            member.believed = counts;
+        }
     }
 
     /// The member has applied everything through these counts. A member that comes from elsewhere may be ahead of the
@@ -415,17 +430,17 @@ impl Redirector {
         if !self.is_open() {
             self.members.await_upstream(from, hello);
             if self.leadership.knocked(now, client, &mut self.out) {
-                self.tell_claim(now);
+                self.claim(now);
             }
             return Ok(());
         }
-        hello.agree(self.upstream.store().cluster)?;
+        hello.agree(self.nodes.store().cluster)?;
         if let Some(old) = self.members.greet(from, client, epoch)? {
             let text = format!("{client:?} has a newer session, of epoch {epoch}");
             self.end(now, old, Goodbye { reason: GoodbyeReason::Superseded, text });
         }
         self.members.streams.open(from);
-        let welcome = self.upstream.welcome(&self.config);
+        let welcome = self.nodes.welcome(&self.config);
         self.out.send(from, welcome);
         Ok(())
     }
@@ -434,7 +449,7 @@ impl Redirector {
     pub(crate) fn welcome_again(&mut self) {
         for session in self.members.all() {
             if self.members.is_welcome(session) {
-                self.out.send(session, self.upstream.welcome(&self.config));
+                self.out.send(session, self.nodes.welcome(&self.config));
             }
         }
     }
@@ -459,7 +474,9 @@ impl Redirector {
         self.leadership.tell_members_soon(now);
         self.revalidations.forget(session);
         self.grants.forget_waiter(session);
-        self.fetches.forget(session);
+        for at in self.nodes.all() {
+            self.nodes[at].fetches.forget(session);
+        }
         for page in self.holders.forget(session) {
             self.release_if_unheld(now, page);
         }
@@ -479,8 +496,10 @@ impl Redirector {
     pub(crate) fn let_depart(&mut self, now: Time) {
         while let Some(client) = self.members.pop_departed(now) {
             self.grants.depart(client);
-            if self.upstream.is_live() {
-                self.send_to_store(now, Departed { client });
+            for at in self.nodes.all() {
+                if self.nodes[at].session.is_live() {
+                    self.send_to(now, at, Departed { client });
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ impl Redirector {
             return;
         }
         for delta in &request.writes {
-            let version = self.upstream.horizon().of(delta.page).next();
+            let version = self.nodes.horizon().of(delta.page).next();
             let data = Some(delta.changes.clone());
             let (page, slots, txn) = (delta.page, delta.slots(), request.txn);
             self.tell(now, &Invalidation { page, prev: Version::ZERO, version, slots, txn, data }, Some(from));

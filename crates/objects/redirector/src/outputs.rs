@@ -2,7 +2,8 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
-use machine::Goodbye;
+use alloc::vec::Vec;
+use machine::{Goodbye, UpstreamId};
 use messages::{ToClient, ToServer};
 use types::{GoodbyeReason, SessionId};
 
@@ -27,10 +28,16 @@ pub enum Output {
     },
     /// Ask the member beside us whether its redirector lives.
     LookForLeader,
-    /// Send a message to the store.
-    Upstream(ToServer),
-    /// The connection to the store is no good: drop it and, unless the reason is final, connect again.
+    /// Send a message to the node at the other end of this connection.
+    Upstream(UpstreamId, ToServer),
+    /// Open a connection to a node at one of these addresses, and open it again whenever it is lost.
+    Open(UpstreamId, Vec<String>),
+    /// Close a connection to a node for good.
+    Close(UpstreamId),
+    /// The connection to a node is no good: drop it and, unless the reason is final, connect again.
     Hangup {
+        /// The connection.
+        upstream: UpstreamId,
         /// Why, by name.
         reason: GoodbyeReason,
         /// Why, for a person.
@@ -49,8 +56,16 @@ impl Outputs {
         self.0.push_back(Output::Send { to, message: message.into() });
     }
 
-    pub(crate) fn upstream(&mut self, message: impl Into<ToServer>) {
-        self.0.push_back(Output::Upstream(message.into()));
+    pub(crate) fn upstream(&mut self, to: UpstreamId, message: impl Into<ToServer>) {
+        self.0.push_back(Output::Upstream(to, message.into()));
+    }
+
+    pub(crate) fn open(&mut self, upstream: UpstreamId, addresses: Vec<String>) {
+        self.0.push_back(Output::Open(upstream, addresses));
+    }
+
+    pub(crate) fn close(&mut self, upstream: UpstreamId) {
+        self.0.push_back(Output::Close(upstream));
     }
 
     /// Tells the member why, then ends its session.
@@ -68,8 +83,8 @@ impl Outputs {
         self.0.push_back(Output::LookForLeader);
     }
 
-    pub(crate) fn hang_up(&mut self, reason: GoodbyeReason, text: String) {
-        self.0.push_back(Output::Hangup { reason, text });
+    pub(crate) fn hang_up(&mut self, upstream: UpstreamId, reason: GoodbyeReason, text: String) {
+        self.0.push_back(Output::Hangup { upstream, reason, text });
     }
 
     pub(crate) fn pop(&mut self) -> Option<Output> {

@@ -16,12 +16,13 @@
 
 use crate::Redirector;
 use crate::holders::Holders;
+use crate::nodes::{Node, Nodes};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
-use messages::{Fetch, Held, Invalidation, Invalidations, Resume, Resumed, Revalidate, Revalidated, ToServer};
+use messages::{At, Fetch, Held, Invalidation, Invalidations, Resume, Resumed, Revalidate, Revalidated, ToServer};
 use types::limits::{GRANTED_PAGES_MAX, TXN_PAGES_MAX};
 use types::{Broken, Limits, PageId, PageRange, Rule, SessionId, Set, Sharding, Time, Vector, Version};
 
@@ -87,23 +88,28 @@ fn check_amount(pages: usize, granted: u64) -> Result<(), Goodbye> {
 /// Some of a member's pages, and the store's answer.
 #[derive(Debug)]
 struct Question {
+    /// The node that has the pages, and the member's counts of its shards.
+    at: At,
+    horizon: Vector,
     pages: Vec<Held>,
     answer: Option<Revalidated>,
+    /// The node is away: the member drops the pages, and its counts are believed.
+    is_given_up: bool,
 }
 
 /// Everything that one member brings.
 #[derive(Debug)]
 struct Comparison {
-    horizon: Vector,
     questions: Vec<Question>,
     unanswered: usize,
 }
 
 impl Comparison {
-    /// The highest counts that the member has named.
-    fn known(&self, sharding: Sharding) -> Vector {
-        let mut known = self.horizon.clone();
-        for held in self.questions.iter().flat_map(|question| &question.pages) {
+    /// The highest counts that the member has named, to nodes that have answered or to those that were given up.
+    fn known(&self, sharding: Sharding, is_given_up: bool) -> Vector {
+        let meant = || self.questions.iter().filter(|question| question.is_given_up == is_given_up);
+        let mut known = meant().fold(Vector::new(), |all, question| all.joined(&question.horizon));
+        for held in meant().flat_map(|question| &question.pages) {
             known.raise(sharding.of(held.page), held.version);
         }
         known
@@ -126,41 +132,50 @@ impl Revalidations {
         asked.flat_map(|question| &question.pages).map(|held| held.page)
     }
 
-    /// A member brings pages: the store is asked about them.
-    fn begin(&mut self, session: SessionId, horizon: Vector, pages: &[Held], limits: &Limits) {
-        let question = |pages: &[Held]| Question { pages: pages.to_vec(), answer: None };
-        let mut questions: Vec<_> = pages.chunks(limits.pages_per_message).map(question).collect();
-        if questions.is_empty() {
-            questions.push(question(&[]));
+    /// A member brings pages: the nodes that have them are asked about them, and so is each that has a shard of which
+    /// the member has learned anything.
+    fn begin(&mut self, session: SessionId, horizon: &Vector, pages: &[Held], nodes: &Nodes, limits: &Limits) {
+        let mut questions = Vec::new();
+        for at in nodes.all() {
+            let horizon = nodes.places().own(at, horizon);
+            let own: Vec<_> = pages.iter().copied().filter(|held| nodes.places().of(held.page) == at).collect();
+            let question = |pages: &[Held]| {
+                let (horizon, pages) = (horizon.clone(), pages.to_vec());
+                Question { at, horizon, pages, answer: None, is_given_up: false }
+            };
+            questions.extend(own.chunks(limits.pages_per_message).map(question));
+            if own.is_empty() && (horizon != Vector::new() || !nodes.are_several()) {
+                questions.push(question(&[]));
+            }
         }
-        self.members.insert(session, Comparison { horizon, questions, unanswered: 0 });
+        self.members.insert(session, Comparison { questions, unanswered: 0 });
         self.ask_all(session, |_| true);
     }
 
     /// Opens those of a member's questions that should be asked, under numbers of their own.
     fn ask_all(&mut self, session: SessionId, is_asked: impl Fn(&Question) -> bool) {
         let Some(comparison) = self.members.get_mut(&session) else { return };
-        comparison.unanswered = 0;
         for (at, question) in comparison.questions.iter_mut().enumerate().filter(|(_, question)| is_asked(question)) {
-            question.answer = None;
-            comparison.unanswered += 1;
+            (question.answer, question.is_given_up) = (None, false);
             self.last += 1;
             self.open.insert(self.last, (session, at));
         }
+        comparison.unanswered = comparison.questions.iter().filter(|question| question.answer.is_none()).count();
     }
 
     /// An open question, as the store is asked it.
-    fn question(&self, number: u64) -> Option<Revalidate> {
-        let &(session, at) = self.open.get(&number)?;
-        let comparison = self.members.get(&session)?;
-        Some(Revalidate { number, horizon: comparison.horizon.clone(), pages: comparison.questions[at].pages.clone() })
+    fn question(&self, number: u64) -> Option<(At, Revalidate)> {
+        let &(session, place) = self.open.get(&number)?;
+        let Question { at, horizon, pages, .. } = self.members.get(&session)?.questions.get(place)?;
+        Some((*at, Revalidate { number, horizon: horizon.clone(), pages: pages.clone() }))
     }
 
-    /// The questions of one member, or of all, to which there is no answer.
-    fn questions(&self, of: Option<SessionId>) -> Vec<Revalidate> {
+    /// The questions of one member, or of all, to which a node has given no answer.
+    fn questions(&self, of: Option<SessionId>, to: At) -> Vec<Revalidate> {
         let is_meant = |asked: &SessionId| of.is_none_or(|of| *asked == of);
         let numbers = self.open.iter().filter(|(_, (session, _))| is_meant(session)).map(|(&number, _)| number);
-        numbers.filter_map(|number| self.question(number)).collect()
+        let questions = numbers.filter_map(|number| self.question(number));
+        questions.filter(|(at, _)| *at == to).map(|(_, question)| question).collect()
     }
 
     /// The store has answered; gives the member whose question it was, and the pages of the question.
@@ -173,10 +188,49 @@ impl Revalidations {
         Some((session, &question.pages))
     }
 
+    /// Whether a node has a question without an answer.
+    fn are_asked(&self, of: At) -> bool {
+        let asked = |&(session, place): &(SessionId, usize)| self.members.get(&session)?.questions.get(place);
+        self.open.values().filter_map(asked).any(|question| question.at == of)
+    }
+
+    /// Gives up the questions to a node. Returns the members whose they were.
+    fn give_up(&mut self, to: At) -> Vec<SessionId> {
+        let Self { members, open, .. } = self;
+        let mut sessions = Vec::new();
+        open.retain(|_, (session, place)| {
+            let Some(comparison) = members.get_mut(session) else { return false };
+            let Some(question) = comparison.questions.get_mut(*place).filter(|question| question.at == to) else {
+                return true;
+            };
+            let dropped = question.pages.iter().map(|held| held.page).collect();
+            question.answer = Some(Revalidated { number: 0, items: Vec::new(), dropped });
+            question.is_given_up = true;
+            comparison.unanswered -= 1;
+            sessions.push(*session);
+            false
+        });
+        sessions
+    }
+
     /// The finished comparison of a member, if that is everything that it brings.
     fn finish(&mut self, session: SessionId) -> Option<Comparison> {
         let is_compared = self.members.get(&session)?.unanswered == 0;
         if is_compared { self.members.remove(&session) } else { None }
+    }
+
+    /// Takes out all that is compared: whose it is, the counts that the member has learned of, and its pages.
+    fn take_all(&mut self) -> Vec<(SessionId, Vector, Vec<Held>)> {
+        self.open.clear();
+        let all = mem::take(&mut self.members).into_iter().map(|(session, comparison)| {
+            let (mut horizon, mut pages) = (Vector::new(), Vec::new());
+            for question in comparison.questions {
+                horizon.join(&question.horizon);
+                pages.extend(question.pages);
+            }
+            (session, horizon, pages)
+        });
+        all.collect()
     }
 
     /// The member is gone.
@@ -186,10 +240,15 @@ impl Revalidations {
         }
     }
 
-    /// All questions are asked again, under other numbers: an answer to the old ones says nothing any more.
-    pub(crate) fn link_is_gone(&mut self, broken: Broken) {
-        self.open.clear();
-        let again = |question: &Question| question.answer.is_none() || !broken.is(Rule::CompareAgain);
+    /// All questions to a node are asked again, under other numbers: an answer to the old ones says nothing any more.
+    pub(crate) fn link_is_gone(&mut self, to: At, broken: Broken) {
+        let Self { members, open, .. } = self;
+        let is_asked = |session: &SessionId, place: usize| {
+            members.get(session).and_then(|of| of.questions.get(place)).is_some_and(|question| question.at == to)
+        };
+        open.retain(|_, (session, place)| !is_asked(session, *place));
+        let is_again = |question: &Question| question.answer.is_none() || !broken.is(Rule::CompareAgain);
+        let again = |question: &Question| question.at == to && is_again(question);
         let sessions: Vec<_> = self.members.keys().copied().collect();
         for session in sessions {
             self.ask_all(session, again);
@@ -255,18 +314,32 @@ impl Redirector {
         }
         for held in &pages {
             if !self.is_known_to_others(held.page, session) {
-                self.lease.ask(held.page);
+                self.nodes.of_mut(held.page).lease.ask(held.page);
             }
         }
-        self.revalidations.begin(session, horizon, &pages, &self.config.limits);
-        if self.upstream.is_live() {
-            self.send_questions(now, Some(session));
+        self.revalidations.begin(session, &horizon, &pages, &self.nodes, &self.config.limits);
+        for at in self.nodes.all() {
+            if self.nodes[at].session.is_live() {
+                self.send_questions(now, Some(session), at);
+            }
         }
     }
 
-    fn send_questions(&mut self, now: Time, of: Option<SessionId>) {
-        for question in self.revalidations.questions(of) {
-            self.send_to_store(now, question);
+    fn send_questions(&mut self, now: Time, of: Option<SessionId>, to: At) {
+        for question in self.revalidations.questions(of, to) {
+            self.send_to(now, to, question);
+        }
+    }
+
+    /// Shards are at other nodes: what members bring is compared there.
+    pub(crate) fn compare_all_again(&mut self, now: Time) {
+        for (session, horizon, pages) in self.revalidations.take_all() {
+            self.revalidations.begin(session, &horizon, &pages, &self.nodes, &self.config.limits);
+        }
+        for at in self.nodes.all() {
+            if self.nodes[at].session.is_live() {
+                self.send_questions(now, None, at);
+            }
         }
     }
 
@@ -276,9 +349,9 @@ impl Redirector {
         others.any(|other| self.members.is_joined(*other)) || self.standby.holds(page)
     }
 
-    /// The session with the store is resumed: it is asked again.
-    pub(crate) fn resend_revalidations(&mut self, now: Time) {
-        self.send_questions(now, None);
+    /// The session with a node is resumed: it is asked again.
+    pub(crate) fn resend_revalidations(&mut self, now: Time, at: At) {
+        self.send_questions(now, None, at);
     }
 
     /// The store has compared some of the pages that a member brings.
@@ -288,17 +361,46 @@ impl Redirector {
         }
         let Some((session, pages)) = self.revalidations.answer(revalidated) else { return };
         for held in pages {
-            self.lease.answered(held.page, self.upstream.horizon());
+            let Node { session, lease, .. } = &mut **self.nodes.of_mut(held.page);
+            lease.answered(held.page, session.up.horizon());
         }
         if self.config.broken.is(Rule::WholeWhenJoined) {
             for held in pages {
                 self.holders.list_whole(held.page, session);
             }
         }
-        if let Some(compared) = self.revalidations.finish(session) {
-            match self.upstream.check_brought(&compared.known(self.upstream.up.sharding())) {
-                Ok(()) => self.finish_resume(now, session, compared.questions),
-                Err(why) => self.end(now, session, why),
+        self.finish_comparison(now, session);
+    }
+
+    /// Lets a member join if all that it brings is compared.
+    fn finish_comparison(&mut self, now: Time, session: SessionId) {
+        let Some(compared) = self.revalidations.finish(session) else { return };
+        let sharding = self.nodes.sharding();
+        match self.nodes.check_brought(&compared.known(sharding, false)) {
+            Ok(()) => {
+                self.members.believe(session, compared.known(sharding, true));
+                self.finish_resume(now, session, compared.questions);
+            }
+            Err(why) => self.end(now, session, why),
+        }
+    }
+
+    /// When members wait no longer for a node to compare what they bring.
+    pub(crate) fn next_given_up(&self) -> Option<Time> {
+        let asked = self.nodes.all().filter(|at| self.nodes.are_several() && self.revalidations.are_asked(*at));
+        asked.filter_map(|at| self.nodes[at].awaited_until(&self.config)).min()
+    }
+
+    /// Members wait no longer for nodes that are away: they join without the pages of these.
+    pub(crate) fn give_up_nodes(&mut self, now: Time) {
+        if self.next_given_up().is_none_or(|at| now < at) {
+            return;
+        }
+        for at in self.nodes.all() {
+            if self.nodes[at].awaited_until(&self.config).is_some_and(|until| until <= now) {
+                for session in self.revalidations.give_up(at) {
+                    self.finish_comparison(now, session);
+                }
             }
         }
     }
@@ -310,9 +412,9 @@ impl Redirector {
         // While it was compared a grant may have been lost, with the session that the store had given it to.
         let is_lost = |page: &PageId| client.is_none_or(|client| !self.grants.is_of(client, *page));
         resumed.dropped.extend(resumed.claimed.iter().copied().filter(is_lost));
-        let (through, horizon) = (self.upstream.horizon().counts.clone(), resumed.horizon);
+        let (through, horizon) = (self.nodes.horizon().counts.clone(), resumed.horizon);
         let (mut brought, mut missed) = (Vec::new(), Vec::new());
-        for Question { pages, answer } in compared {
+        for Question { pages, answer, .. } in compared {
             brought.extend(pages.into_iter().map(|held| held.page));
             let Some(Revalidated { items, dropped, .. }) = answer else { continue };
             missed.extend(items);

@@ -2,9 +2,10 @@
 
 use crate::Redirector;
 use crate::fetch::{Turn, Want};
+use crate::nodes::Node;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use messages::{Help, Page};
+use messages::{At, Help, Page};
 use types::{PageId, Rule, SessionId, Time};
 
 impl Redirector {
@@ -17,7 +18,7 @@ impl Redirector {
                 self.holders.list(page, session);
             }
             self.holders.unlist_whole(page, session);
-            let is_recent = self.upstream.horizon().reaches(&want.at_least) || self.config.broken.is(Rule::HelpRecent);
+            let is_recent = self.nodes.horizon().reaches(&want.at_least) || self.config.broken.is(Rule::HelpRecent);
             let standby = if is_recent { self.standby.whole(page, want.number) } else { None };
             if let Some(page) = standby {
                 self.stats.from_standby += 1;
@@ -35,30 +36,52 @@ impl Redirector {
     /// Has pages fetched from the store, or waits with a fetch that is under way.
     pub(crate) fn ask_store(&mut self, now: Time, wants: Vec<Want>) {
         for want in &wants {
-            self.lease.ask(want.page);
+            self.nodes.of_mut(want.page).lease.ask(want.page);
         }
-        let room = if self.upstream.is_live() { self.room_for_fetches() } else { 0 };
+        if !self.nodes.are_several() {
+            return self.ask_node(now, At::HOME, wants);
+        }
+        let mut by_node: BTreeMap<At, Vec<Want>> = BTreeMap::new();
+        for want in wants {
+            by_node.entry(self.nodes.places().of(want.page)).or_default().push(want);
+        }
+        for (at, wants) in by_node {
+            self.ask_node(now, at, wants);
+        }
+    }
+
+    fn ask_node(&mut self, now: Time, at: At, wants: Vec<Want>) {
+        let room = if self.nodes[at].session.is_live() { self.room_for_fetches(at) } else { 0 };
         let room = room.min(self.config.limits.pages_per_message);
-        if let Some(fetch) = self.fetches.ask(wants, room, self.upstream.horizon(), &mut self.stats) {
+        let (Node { session, fetches, .. }, _) = self.nodes.parts(at);
+        if let Some(fetch) = fetches.ask(wants, room, session.up.horizon(), &mut self.stats) {
             self.stats.fetches += 1;
-            self.send_to_store(now, fetch);
+            self.send_to(now, at, fetch);
         }
     }
 
-    /// How many pages more the store may be asked for.
-    fn room_for_fetches(&self) -> usize {
-        (self.upstream.up.limits().fetches.max(1) as usize).saturating_sub(self.fetches.outstanding())
+    /// How many pages more a node may be asked for.
+    fn room_for_fetches(&self, at: At) -> usize {
+        let Node { session, fetches, .. } = &*self.nodes[at];
+        (session.up.limits().fetches.max(1) as usize).saturating_sub(fetches.outstanding())
     }
 
-    /// Asks the store for the pages that have waited for their turn.
+    /// Asks the nodes for the pages that have waited for their turn.
     pub(crate) fn send_unsent(&mut self, now: Time) {
-        while self.upstream.is_live() && self.room_for_fetches() > 0 {
-            match self.fetches.next(self.upstream.horizon()) {
+        for at in self.nodes.all() {
+            self.send_unsent_to(now, at);
+        }
+    }
+
+    fn send_unsent_to(&mut self, now: Time, at: At) {
+        while self.nodes[at].session.is_live() && self.room_for_fetches(at) > 0 {
+            let (Node { session, fetches, .. }, _) = self.nodes.parts(at);
+            match fetches.next(session.up.horizon()) {
                 None => return,
                 Some(Turn::Unwanted(page)) => self.release_if_unheld(now, page),
                 Some(Turn::Ask(fetch)) => {
                     self.stats.fetches += 1;
-                    self.send_to_store(now, fetch);
+                    self.send_to(now, at, fetch);
                 }
             }
         }
@@ -75,7 +98,7 @@ impl Redirector {
             parts.entry(helper).or_default().push(want.page);
             self.helps.ask(now, helper, want);
         }
-        let through = self.upstream.horizon().counts.clone();
+        let through = self.nodes.horizon().counts.clone();
         for (helper, pages) in parts {
             let (address, key) = self.members.direct(now, requester, helper);
             self.stats.helps += pages.len() as u64;

@@ -19,6 +19,10 @@ impl Standby {
         Self { cache: (bytes_limit > 0).then(|| Cache::new(bytes_limit, broken)), broken }
     }
 
+    pub(crate) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
+    }
+
     /// A page has come from the store, after everything that was told before it.
     pub(crate) fn install(&mut self, page: &Page) {
         let Some(cache) = &mut self.cache else { return };

@@ -3,7 +3,8 @@
 use crate::Redirector;
 use alloc::string::String;
 use alloc::vec::Vec;
-use messages::{Leader, Phase};
+use cache::Cache;
+use messages::{At, Leader, Phase};
 use types::{ClientId, Horizon, PageId, SessionId, Vector};
 
 /// The counts of a redirector since its start.
@@ -106,22 +107,28 @@ impl Redirector {
                 asked: self.helps.load(session),
             }
         };
-        let over = if let Phase::Over(why) = self.upstream.up.phase() { Some(why.clone()) } else { None };
+        let over =
+            if let Phase::Over(why) = self.nodes[At::HOME].session.up.phase() { Some(why.clone()) } else { None };
         Status {
             group: self.config.group.clone(),
             address: self.config.address.clone(),
             epoch: self.leadership.epoch(),
             leader: self.leadership.other().cloned(),
-            is_live: self.upstream.is_live(),
+            is_live: self.nodes.is_reached(),
             over,
-            horizon: self.upstream.horizon().counts.clone(),
+            horizon: self.nodes.horizon().counts.clone(),
             members: self.members.all().into_iter().map(member).collect(),
-            fetches: self.fetches.len(),
+            fetches: self.nodes.all().map(|at| self.nodes[at].fetches.len()).sum(),
             helps: self.helps.len(),
             commits: (self.commits.len(), self.commits.bytes()),
             standby: self.standby.size(),
             stats: self.stats,
         }
+    }
+
+    /// Where the first node of the group is, as the nodes have said; nothing while there is one, or none has.
+    pub(crate) fn home_address(&self) -> Option<String> {
+        Some(self.nodes[At::HOME].address.clone()).filter(|address| !address.is_empty())
     }
 
     /// Where members reach the redirector.
@@ -131,12 +138,18 @@ impl Redirector {
 
     /// The counts through which the redirector has learned of everything, for checkers.
     pub fn horizon(&self) -> Horizon<'_> {
-        self.upstream.horizon()
+        self.nodes.horizon()
     }
 
-    /// Whether the session with the store is resumed, for checkers: from then on the store knows what the group holds.
+    /// Whether the sessions with the nodes are resumed, for checkers: from then on the store knows what the group
+    /// holds.
     pub fn is_live(&self) -> bool {
-        self.upstream.is_live()
+        self.nodes.all().all(|at| self.nodes[at].session.is_live())
+    }
+
+    /// The standby cache, if there is one, for checkers.
+    pub fn standby_cache(&self) -> Option<&Cache> {
+        self.standby.cache()
     }
 
     /// Whether the member is listed as a holder of the page, for checkers.

@@ -10,7 +10,7 @@ use crate::members::Members;
 use crate::outputs::Outputs;
 use alloc::vec::Vec;
 use directory::Urgency;
-use messages::{Invalidation, Invalidations, ToClient};
+use messages::{At, Invalidation, Invalidations, ToClient};
 use types::{Rule, SessionId, Time, Vector, Version};
 
 impl Members {
@@ -37,18 +37,18 @@ impl Members {
 }
 
 impl Redirector {
-    /// The store reports changes.
-    pub(crate) fn invalidations(&mut self, now: Time, invalidations: &Invalidations) {
-        for invalidation in invalidations.as_taken(self.upstream.horizon()) {
+    /// A node reports changes.
+    pub(crate) fn invalidations(&mut self, now: Time, at: At, invalidations: &Invalidations) {
+        for invalidation in invalidations.as_taken(self.nodes[at].horizon()) {
             self.tell(now, &invalidation, None);
         }
-        self.upstream.heard_through(&invalidations.through);
+        self.nodes.heard_through(at, &invalidations.through);
     }
 
-    /// The session with the store is being resumed: the changes since our horizon. They are news for those who know
+    /// The session with a node is being resumed: the changes since our horizon. They are news for those who know
     /// of all before it; those that are not compared yet are compared again.
-    pub(crate) fn catch_up(&mut self, now: Time, invalidations: &Invalidations) {
-        for invalidation in invalidations.as_taken(self.upstream.horizon()) {
+    pub(crate) fn catch_up(&mut self, now: Time, at: At, invalidations: &Invalidations) {
+        for invalidation in invalidations.as_taken(self.nodes[at].horizon()) {
             self.change(&invalidation);
             for &holder in self.holders.of(invalidation.page) {
                 if self.members.is_joined(holder) && !self.config.broken.is(Rule::TellMissed) {
@@ -92,24 +92,25 @@ impl Redirector {
             self.absent.forget(page);
         }
         self.standby.apply(invalidation);
-        self.lease.note(invalidation, self.upstream.up.sharding());
+        let sharding = self.nodes.sharding();
+        self.nodes.of_mut(page).lease.note(invalidation, sharding);
     }
 
     /// Sends the news of this event.
     pub(crate) fn flush_told(&mut self) {
         while let Some(member) = self.members.streams.pop_due(Time(u64::MAX)) {
-            self.members.flush(member, self.upstream.horizon().counts, Urgency::Worthwhile, &mut self.out);
+            self.members.flush(member, self.nodes.horizon().counts, Urgency::Worthwhile, &mut self.out);
         }
     }
 
     /// Sends an answer, and before it the invalidations that it depends on.
     pub(crate) fn reply(&mut self, member: SessionId, message: impl Into<ToClient>) {
-        self.members.flush(member, self.upstream.horizon().counts, Urgency::Worthwhile, &mut self.out);
+        self.members.flush(member, self.nodes.horizon().counts, Urgency::Worthwhile, &mut self.out);
         self.out.send(member, message);
     }
 
     /// Tells a member how far the redirector has heard, if it does not know.
     pub(crate) fn flush_all(&mut self, member: SessionId) {
-        self.members.flush(member, self.upstream.horizon().counts, Urgency::All, &mut self.out);
+        self.members.flush(member, self.nodes.horizon().counts, Urgency::All, &mut self.out);
     }
 }

@@ -15,7 +15,7 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 28] = [
+const NOTICED_HERE: [(Rule, &str); 29] = [
     (Rule::CompareAhead, include_str!("../../../../testdata/conversations/redirector-made-up-counts.txt")),
     (Rule::HelpRecent, include_str!("../../../../testdata/conversations/redirector-knows-less.txt")),
     (Rule::ListGranted, include_str!("../../../../testdata/conversations/redirector-granted-and-left-out.txt")),
@@ -43,6 +43,7 @@ const NOTICED_HERE: [(Rule, &str); 28] = [
     (Rule::KeepPromise, include_str!("../../../../testdata/conversations/redirector-promise-after-release.txt")),
     (Rule::LeaseWithUpstream, include_str!("../../../../testdata/conversations/redirector-lease-with-upstream.txt")),
     (Rule::KnowLineage, include_str!("../../../../testdata/conversations/redirector-restored.txt")),
+    (Rule::HearReply, include_str!("../../../../testdata/conversations/redirector-several-nodes.txt")),
     (Rule::FreshSinceAsked, include_str!("../../../../testdata/conversations/redirector-fresh.txt")),
 ];
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use machine::Goodbye;
+use machine::UpstreamId;
 use messages::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -259,11 +260,11 @@ proptest! {
                         redirector.handle(now, session, message);
                     }
                 }
-                Event::Upstream(true) => redirector.upstream_connected(now),
-                Event::Upstream(false) => redirector.upstream_disconnected(now),
+                Event::Upstream(true) => redirector.upstream_connected(now, UpstreamId::ONLY),
+                Event::Upstream(false) => redirector.upstream_disconnected(now, UpstreamId::ONLY),
                 Event::Store(message) => {
                     named = named.max(named_in(&message));
-                    redirector.from_store(now, message);
+                    redirector.from_store(now, UpstreamId::ONLY, message);
                 }
                 Event::Wait(ms) => {
                     now = now + Duration::from_millis(ms);
@@ -273,7 +274,7 @@ proptest! {
             let outputs: Vec<_> = std::iter::from_fn(|| redirector.poll_output()).take(10_000).collect();
             prop_assert!(outputs.len() < 10_000);
             for output in &outputs {
-                let is_punished = matches!(output, Output::Upstream(message) if is_punished(message, named));
+                let is_punished = matches!(output, Output::Upstream(_, message) if is_punished(message, named));
                 prop_assert!(!is_punished, "the store would end the session of the group for {output:?}");
             }
             // Work that is due is done by one call, and does not stay due.

@@ -1,5 +1,6 @@
 //! The redirector's promises to its members and its store, where a conversation would be too long to read.
 
+use machine::UpstreamId;
 use messages::*;
 use redirector::{Config, Output, Redirector};
 use types::limits::{GRANTED_PAGES_MAX, GRANTS_PER_SESSION_MAX, NOTICES_PER_MESSAGE_MAX, PAGES_PER_MESSAGE_MAX};
@@ -15,7 +16,7 @@ fn drain(redirector: &mut Redirector) -> Vec<Output> {
 fn leading() -> Redirector {
     let config = Config { group: "site".into(), address: "here".into(), ..Config::default() };
     let mut redirector = Redirector::new(config, ClientId(99));
-    redirector.upstream_connected(NOW);
+    redirector.upstream_connected(NOW, UpstreamId::ONLY);
     let welcome = Welcome {
         features: GROUP,
         cluster: ClusterId(1),
@@ -30,7 +31,7 @@ fn leading() -> Redirector {
         |epoch, address: &str| ToClient::Leader(Leader { group: "site".into(), epoch, address: address.into() });
     let resumed = ToClient::Resumed(Resumed { through: Version(10).into(), dropped: vec![] });
     for message in [ToClient::Welcome(welcome), resumed, leader(0, ""), leader(1, "here")] {
-        redirector.from_store(NOW, message);
+        redirector.from_store(NOW, UpstreamId::ONLY, message);
     }
     drain(&mut redirector);
     redirector
@@ -55,7 +56,7 @@ fn bring(redirector: &mut Redirector, session: SessionId, horizon: Version, coun
 
 fn questions(outputs: Vec<Output>) -> Vec<Revalidate> {
     let question =
-        |output| if let Output::Upstream(ToServer::Revalidate(question)) = output { Some(question) } else { None };
+        |output| if let Output::Upstream(_, ToServer::Revalidate(question)) = output { Some(question) } else { None };
     outputs.into_iter().filter_map(question).collect()
 }
 
@@ -76,7 +77,7 @@ fn a_member_with_more_changed_pages_than_a_message_has_invalidations_resumes() {
     for question in questions(drain(&mut redirector)) {
         let items = question.pages.iter().map(changed).collect();
         let answer = Revalidated { number: question.number, items, dropped: vec![] };
-        redirector.from_store(NOW, ToClient::Revalidated(answer));
+        redirector.from_store(NOW, UpstreamId::ONLY, ToClient::Revalidated(answer));
     }
     let (mut told, mut resumed) = (0, false);
     for output in drain(&mut redirector) {
@@ -146,7 +147,7 @@ fn grants_that_a_member_waits_for_are_bounded() {
     redirector.handle(NOW, one, grant);
     assert_eq!(ended(&mut redirector), [GoodbyeReason::TooMuch]);
     let granted = Granted { ranges: vec![PageRange { first: PageId::new(1, 1), count: 1 }] };
-    redirector.from_store(NOW, ToClient::Granted(granted));
+    redirector.from_store(NOW, UpstreamId::ONLY, ToClient::Granted(granted));
     let served = drain(&mut redirector);
     let is_served =
         |output: &Output| matches!(output, Output::Send { to, message: ToClient::Granted(_) } if *to == other);

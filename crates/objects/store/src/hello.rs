@@ -27,8 +27,8 @@ impl Store {
         }
         if self.config.has_peers() {
             self.check_open()?;
-            if kind != Kind::Client {
-                let text = "expected a client: a store of several nodes takes no group and no watcher yet".into();
+            if kind == Kind::Watcher {
+                let text = "expected a client or a group: a store of several nodes takes no watcher yet".into();
                 return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
             }
         }

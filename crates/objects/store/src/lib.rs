@@ -481,7 +481,7 @@ impl Store {
             }
             message if self.sessions.is_watcher(from) => self.hear_watcher(now, from, message),
             ToServer::Resume(resume) => {
-                self.master.resumed(now, from, &resume)?;
+                self.resumed(now, from, &resume)?;
                 self.commits_gone = self.commits_gone.max(resume.missed);
                 Ok(())
             }

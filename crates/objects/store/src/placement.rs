@@ -10,8 +10,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Elsewhere, Fetch, NodeAt, Placement};
-use types::{GoodbyeReason, NodeId, Shard, Time};
+use messages::{Elsewhere, Fetch, NodeAt, Placement, Resume};
+use types::limits::GRANTED_PAGES_MAX;
+use types::{GoodbyeReason, NodeId, PageRange, Shard, Time};
 
 /// The nodes of a store of several.
 #[derive(Debug, Default)]
@@ -98,6 +99,23 @@ impl Store {
                 self.tell_placement(session);
             }
         }
+    }
+
+    /// A session tells what it holds. One that comes from a group does not know yet which node has what: the other
+    /// nodes are told by it as soon as it does.
+    pub(crate) fn resumed(&mut self, now: Time, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
+        if !self.config.has_peers() {
+            return self.master.resumed(now, from, resume);
+        }
+        let own = self.config.node;
+        let is_own = |shard| self.coordinator.place_of(shard) == Some(own);
+        let is_there = |page| is_own(self.config.sharding.of(page));
+        let horizon = resume.horizon.counts().iter().copied().filter(|(shard, _)| is_own(*shard)).collect();
+        let pages = resume.pages.iter().copied().filter(|held| is_there(held.page)).collect();
+        // One beyond what may be granted is for the master to refuse.
+        let granted = resume.grants.iter().copied().flat_map(PageRange::pages).take(GRANTED_PAGES_MAX + 1);
+        let grants = PageRange::join(granted.filter(|page| is_there(*page)));
+        self.master.resumed(now, from, &Resume { horizon, pages, grants, ..*resume })
     }
 
     /// A session wants pages.

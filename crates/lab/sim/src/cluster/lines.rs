@@ -1,4 +1,4 @@
-//! The connections between clients and nodes.
+//! The connections between clients, redirectors and nodes.
 //!
 //! A connection keeps its order, and is not in step with the others. When it is lost both ends learn of it at once, and
 //! what was on its way is gone. A client says itself with which nodes it wants one.
@@ -8,13 +8,13 @@ use messages::{ToClient, ToServer};
 use std::collections::{BTreeMap, VecDeque};
 use types::SessionId;
 
-/// A connection, by the application and the client's number for it.
+/// A connection, by who has opened it and their number for it: an application, or behind these a group's redirector.
 pub(crate) type LineId = (usize, UpstreamId);
 
 /// One connection that a client wants, or has.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// The node at its other end.
+    /// The node at its other end, or behind these the redirector of a group.
     pub(crate) node: usize,
     /// The node's session, while it is up.
     pub(crate) session: Option<SessionId>,
@@ -51,6 +51,11 @@ impl Lines {
     /// The connections that are not up, and their nodes.
     pub(crate) fn down(&self) -> Vec<(LineId, usize)> {
         self.all.iter().filter(|(_, line)| line.session.is_none()).map(|(&id, line)| (id, line.node)).collect()
+    }
+
+    /// All connections of a caller.
+    pub(crate) fn all_of(&self, caller: usize) -> Vec<LineId> {
+        self.all.keys().filter(|(of, _)| *of == caller).copied().collect()
     }
 
     /// The connections that are up, of those to a node or of all.

@@ -10,18 +10,21 @@
 //! found, another sequencer serves. Links and sessions keep their order, and are not in step with each other. At the
 //! end everything must come to rest, once more after all nodes have lost their power.
 //!
-//! Applications use real clients, each with a cache and a session with every node.
+//! Applications use real clients, each with a cache and a session with every node, or with the redirector of a group.
+//! Now and then a redirector is killed, and another process begins in its place.
 //!
 //! | file | |
 //! |---|---|
 //! | `scenario` | what kind of day it is |
 //! | `node` | one node: its store and its disk |
 //! | `application` | transactions, and the client that runs them |
-//! | `lines` | the connections between clients and nodes |
+//! | `groups` | the redirector of a group, whose members are some of the applications |
+//! | `lines` | the connections between clients, redirectors and nodes |
 //! | `history` | what was committed, and is it strictly serializable |
 //! | `run` | one run from its seed to its verdict |
 
 mod application;
+mod groups;
 mod history;
 mod lines;
 mod node;

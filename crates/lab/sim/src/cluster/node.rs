@@ -55,6 +55,8 @@ impl Node {
             mob_bytes_limit: scenario.mob_bytes_limit,
             invalidation_delay: Duration::ZERO,
             silence: Duration::from_secs(3600),
+            leased_spaces: if scenario.lease_ms > 0 { vec![0] } else { Vec::new() },
+            lease: Duration::from_millis(scenario.lease_ms),
             broken,
             ..Config::default()
         };
@@ -162,7 +164,7 @@ impl Node {
                 Output::AwaitRoom(session) => rooms.push(session),
                 Output::Closed => wishes.push(Wish::End),
                 Output::End { session, reason, text } => {
-                    let is_expected = reason == GoodbyeReason::CutOff || self.is_closing;
+                    let is_expected = self.is_closing || is_expected(reason);
                     ensure(is_expected, "sessions", || format!("{:?} ends a session: {text}", self.id))?;
                     self.held.remove(&session);
                     wishes.push(Wish::Send(session, Goodbye { reason, text }.into()));
@@ -213,6 +215,11 @@ impl Node {
         let waits: Vec<_> = store.in_turn().filter(|of| matches!(of, store::InTurn::Commit(_))).collect();
         (!waits.is_empty()).then(|| format!("in line are {waits:?}"))
     }
+}
+
+/// A node ends sessions when it is not open, or another redirector leads the group.
+fn is_expected(reason: GoodbyeReason) -> bool {
+    matches!(reason, GoodbyeReason::CutOff | GoodbyeReason::Superseded)
 }
 
 /// A violation only if something is there.

@@ -1,6 +1,7 @@
 //! One run from its seed to its verdict: each application commits its transactions, and at the end nothing may be left.
 
 use super::application::{Application, Done, txn_of};
+use super::groups::{self, Group};
 use super::history::History;
 use super::lines::{LineId, Lines};
 use super::node::{Node, Wish, nothing_left};
@@ -12,7 +13,7 @@ use crate::violation::{Check, Violation, ensure};
 use machine::{Port, UpstreamId};
 use messages::{Openings, ToNode};
 use std::collections::{BTreeMap, VecDeque};
-use types::{Broken, Epoch, Incarnation, NodeId, ObjectId, Opening, SessionId, Shard, Time, Version};
+use types::{Broken, Epoch, GoodbyeReason, Incarnation, NodeId, ObjectId, Opening, SessionId, Shard, Time, Version};
 
 /// The step after which nothing more goes wrong, and the last one by which everything must be over.
 const STORM_STEPS: u64 = 50_000;
@@ -57,6 +58,7 @@ struct World {
     /// The openings that each node has looked up.
     known_openings: Vec<Vec<Opening>>,
     applications: Vec<Application>,
+    groups: Vec<Group>,
     lines: Lines,
     /// The pairs of nodes that have a link, and its number.
     linked: BTreeMap<(usize, usize), SessionId>,
@@ -119,6 +121,7 @@ impl World {
             known_epochs: vec![Epoch(0); scenario.nodes],
             known_openings: vec![Vec::new(); scenario.nodes],
             applications: (0..scenario.applications).map(|of| Application::new(of, &scenario, broken)).collect(),
+            groups: (0..scenario.groups).map(|number| Group::new(number, &scenario, broken)).collect(),
             lines: Lines::default(),
             linked: BTreeMap::new(),
             links: 0,
@@ -133,6 +136,9 @@ impl World {
         }
         for application in 0..world.applications.len() {
             world.lines.open((application, UpstreamId::ONLY), application % world.scenario.nodes);
+        }
+        for group in 0..world.groups.len() {
+            world.begin_group(group);
         }
         world.elect(0);
         for (one, other) in world.pairs() {
@@ -164,7 +170,7 @@ impl World {
         self.history.check()?;
         self.check_values("at the end")?;
         // Invalidations that wait for a reply to go with have left by then.
-        for _ in 0..QUIET_STEPS {
+        for _ in 0..QUIET_STEPS * (1 + self.groups.len() as u64) {
             self.step += 1;
             self.happen()?;
         }
@@ -172,7 +178,7 @@ impl World {
         self.check_caches()?;
         // Nothing that was acknowledged is in memory alone.
         for node in 0..self.nodes.len() {
-            self.crash(node);
+            self.crash(node)?;
         }
         self.rest("after the last loss of power")?;
         self.check_values("after the last loss of power")
@@ -187,7 +193,8 @@ impl World {
                 let left: Vec<_> =
                     self.applications.iter().map(|of| (of.left, of.client.is_live(), &of.running)).collect();
                 let nodes: Vec<_> = self.nodes.iter().map(|node| node.left(&self.scenario)).collect();
-                format!("nothing rests {when}: {left:?}, {nodes:?}, {:?}", self.packets)
+                let groups: Vec<_> = self.groups.iter().map(Group::left).collect();
+                format!("nothing rests {when}: {left:?}, {nodes:?}, {groups:?}, {:?}", self.packets)
             })?;
             self.happen()?;
         }
@@ -210,16 +217,16 @@ impl World {
     /// A client's cache has the values that were written last: at rest it has learned of everything.
     fn check_caches(&self) -> Check {
         let newest = self.history.newest();
-        for (number, application) in self.applications.iter().enumerate() {
-            for (page, frame) in application.client.cache().frames() {
+        let applications = (0..).zip(&self.applications).map(|(number, of)| (format!("a{number}"), of.client.cache()));
+        let groups = self.groups.iter().enumerate();
+        let standby = groups.filter_map(|(number, group)| Some((groups::address(number), group.cache()?)));
+        for (name, cache) in applications.chain(standby) {
+            for (page, frame) in cache.frames() {
                 for slot in (0..self.scenario.slots).filter(|&slot| !frame.is_hole(slot)) {
                     let object = ObjectId::new(page, slot);
                     let cached = frame.page().get(slot).map(txn_of);
                     ensure(cached == newest.get(&object).copied(), "caches", || {
-                        format!(
-                            "a{number} has {object:?} as {cached:?} wrote it, and {:?} has since",
-                            newest.get(&object)
-                        )
+                        format!("{name} has {object:?} as {cached:?} wrote it, and {:?} has since", newest.get(&object))
                     })?;
                 }
             }
@@ -232,7 +239,12 @@ impl World {
         let is_quiet = self.packets.values().all(VecDeque::is_empty) && self.lines.busy().is_empty();
         let is_still = is_quiet && !self.nodes.iter().any(Node::is_busy);
         let is_whole = self.nodes.iter().all(|node| node.left(&self.scenario).is_none());
-        is_still && self.applications.iter().all(idle) && self.linked.len() == self.pairs().len() && is_whole
+        let are_idle = self.groups.iter().all(|group| group.left().is_none());
+        is_still
+            && are_idle
+            && self.applications.iter().all(idle)
+            && self.linked.len() == self.pairs().len()
+            && is_whole
     }
 
     /// One thing happens.
@@ -259,13 +271,14 @@ impl World {
         if self.step.is_multiple_of(64) {
             (0..self.nodes.len()).try_for_each(|node| self.settle(node))?;
             (0..self.applications.len()).try_for_each(|application| self.settle_client(application))?;
+            (0..self.groups.len()).try_for_each(|group| self.settle_group(group))?;
         }
         Ok(())
     }
 
     /// Something goes wrong, now and then.
     fn trouble(&mut self) -> Check {
-        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, .. } = self.scenario;
+        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, kill_ppm, .. } = self.scenario;
         if self.happens(elect_ppm) {
             let node = self.rng.index(self.nodes.len());
             self.elect(node);
@@ -277,9 +290,13 @@ impl World {
                 self.lose(line)?;
             }
         }
+        if kill_ppm > 0 && self.happens(kill_ppm) {
+            let group = self.rng.index(self.groups.len());
+            self.kill_group(group)?;
+        }
         if self.happens(crash_ppm) {
             let node = self.rng.index(self.nodes.len());
-            self.crash(node);
+            self.crash(node)?;
         }
         if close_ppm > 0 && self.happens(close_ppm) {
             let (node, now) = (self.rng.index(self.nodes.len()), self.now());
@@ -323,8 +340,14 @@ impl World {
                 self.link(one, other);
             }
         }
+        for group in 0..self.groups.len() {
+            if !self.groups[group].is_up() && self.happens(return_ppm) {
+                self.begin_group(group);
+            }
+        }
         for (line, node) in self.lines.down() {
-            if self.nodes[node].is_up() && self.happens(return_ppm) {
+            let has_ways = self.scenario.group_of(line.0).is_some() && line.1 == UpstreamId::ONLY;
+            if (has_ways || self.nodes[node].is_up()) && self.happens(return_ppm) {
                 self.connect(line)?;
             }
         }
@@ -360,9 +383,9 @@ impl World {
     }
 
     /// The power of a node fails. The others learn of it at some time.
-    fn crash(&mut self, number: usize) {
+    fn crash(&mut self, number: usize) -> Check {
         if !self.nodes[number].is_up() {
-            return;
+            return Ok(());
         }
         self.trace.event(self.now(), &[6, number as u64], || format!("n{number} crashes"));
         self.nodes[number].crash(&mut self.rng);
@@ -372,8 +395,12 @@ impl World {
         }
         for line in self.lines.up(Some(number)) {
             self.lines.lose(line);
-            self.applications[line.0].client.disconnected(line.1);
+            self.is_disconnected(line);
+            if line.0 >= self.applications.len() {
+                self.settle_caller(line.0)?;
+            }
         }
+        Ok(())
     }
 
     /// Two nodes have a link, if both are up and know that they have lost the last one.
@@ -428,10 +455,10 @@ impl World {
     }
 
     /// A node has closed: its shards are closed in order.
-    fn end(&mut self, number: usize) {
+    fn end(&mut self, number: usize) -> Check {
         let closed = self.nodes[number].store().map(|store| store.closed_shards()).unwrap_or_default();
         self.registry.closed.extend(closed);
-        self.crash(number);
+        self.crash(number)
     }
 
     fn learn_of_sequencer(&mut self, number: usize) {
@@ -442,39 +469,156 @@ impl World {
         }
     }
 
-    /// A client reaches a node.
+    /// A client or a redirector reaches a node, or a member its redirector.
     fn connect(&mut self, line: LineId) -> Check {
-        let (now, (application, upstream)) = (self.now(), line);
-        let client = &mut self.applications[application].client;
-        if upstream == UpstreamId::ONLY
-            && let Some(way) = client.way(now)
-            && let Some(at) = (0..self.nodes.len()).find(|&node| way == address(node))
-            && let Some(line) = self.lines.get(line)
-        {
+        let (now, (caller, upstream)) = (self.now(), line);
+        let way = if upstream == UpstreamId::ONLY { self.way_of(caller) } else { None };
+        if let (Some(at), Some(line)) = (way, self.lines.get(line)) {
             line.node = at;
         }
-        let Some(node) = self.lines.get(line).map(|line| line.node) else { return Ok(()) };
-        if let (Some(store), Some(session)) = (self.nodes[node].store(), self.lines.begin(line)) {
-            self.trace.event(now, &[10, application as u64, node as u64], || format!("a{application} reaches n{node}"));
-            store.connected(now, session);
-            client.connected(now, upstream);
+        let Some(at) = self.lines.get(line).map(|line| line.node) else { return Ok(()) };
+        let is_up = if self.is_group(at) { self.groups[at - self.nodes.len()].is_up() } else { self.nodes[at].is_up() };
+        if is_up && let Some(session) = self.lines.begin(line) {
+            self.trace.event(now, &[10, caller as u64, at as u64], || format!("a{caller} reaches n{at}"));
+            match self.nodes.get_mut(at) {
+                Some(node) => node.store().expect("it is up").connected(now, session),
+                None => self.groups[at - self.nodes.len()].redirector().expect("it is up").connected(now, session),
+            }
+            if let Some(application) = self.applications.get_mut(caller) {
+                application.client.connected(now, upstream);
+            } else {
+                let redirector = self.groups[caller - self.applications.len()].redirector();
+                redirector.expect("its lines end with it").upstream_connected(now, upstream);
+            }
         }
-        self.settle(node)?;
-        self.settle_client(application)
+        self.settle_server(at)?;
+        self.settle_caller(caller)
+    }
+
+    /// The server at the end of a line: a node, or behind these a group's redirector.
+    fn is_group(&self, server: usize) -> bool {
+        server >= self.nodes.len()
+    }
+
+    /// The server that a client or redirector looks for next, if it is another one than before.
+    fn way_of(&mut self, caller: usize) -> Option<usize> {
+        let now = self.now();
+        let group = self.scenario.group_of(caller);
+        let way = match self.applications.get_mut(caller) {
+            Some(application) => application.client.way(now),
+            None => self.groups[caller - self.applications.len()].way(now, UpstreamId::ONLY),
+        };
+        if let Some(way) = way {
+            let nodes = (0..self.nodes.len()).find(|&node| way == address(node));
+            let found = (0..self.groups.len()).find(|&group| way == groups::address(group));
+            return nodes.or(found.map(|group| self.nodes.len() + group));
+        }
+        // As configured: a member knows its redirector and a node, and a redirector knows all nodes.
+        match group {
+            Some(group) if self.rng.chance(700) => Some(self.nodes.len() + group),
+            Some(_) => Some(caller % self.nodes.len()),
+            None if caller >= self.applications.len() => Some(self.rng.index(self.nodes.len())),
+            None => None,
+        }
+    }
+
+    fn settle_server(&mut self, server: usize) -> Check {
+        if self.is_group(server) { self.settle_group(server - self.nodes.len()) } else { self.settle(server) }
+    }
+
+    fn settle_caller(&mut self, caller: usize) -> Check {
+        match caller.checked_sub(self.applications.len()) {
+            None => self.settle_client(caller),
+            Some(group) => self.settle_group(group),
+        }
+    }
+
+    /// The caller's end of a line that was lost learns of it.
+    fn is_disconnected(&mut self, (caller, upstream): LineId) {
+        let now = self.now();
+        match self.applications.get_mut(caller) {
+            Some(application) => application.client.disconnected(upstream),
+            None => {
+                if let Some(redirector) = self.groups[caller - self.applications.len()].redirector() {
+                    redirector.upstream_disconnected(now, upstream);
+                }
+            }
+        }
+    }
+
+    /// A redirector begins, and knows where the nodes are.
+    fn begin_group(&mut self, number: usize) {
+        self.trace.event(self.now(), &[13, number as u64], || format!("g{number} begins"));
+        self.groups[number].start();
+        let node = self.rng.index(self.nodes.len());
+        self.lines.open((self.applications.len() + number, UpstreamId::ONLY), node);
+    }
+
+    /// A redirector is killed, and leaves nothing.
+    fn kill_group(&mut self, number: usize) -> Check {
+        self.trace.event(self.now(), &[14, number as u64], || format!("g{number} is killed"));
+        self.groups[number].kill();
+        for line in self.lines.up(Some(self.nodes.len() + number)) {
+            self.lose(line)?;
+        }
+        for line in self.lines.all_of(self.applications.len() + number) {
+            self.lose(line)?;
+            self.lines.close(line);
+        }
+        Ok(())
+    }
+
+    /// Sends what a redirector wants said.
+    fn settle_group(&mut self, number: usize) -> Check {
+        let (now, caller) = (self.now(), self.applications.len() + number);
+        for wish in self.groups[number].wishes(now)? {
+            match wish {
+                groups::Wish::ToMember(to, message) => {
+                    if let Some(line) = self.lines.of(self.nodes.len() + number, to) {
+                        line.to_client.push_back(message);
+                    }
+                }
+                groups::Wish::End(session) => {
+                    if let Some(line) = self.lines.of(self.nodes.len() + number, session) {
+                        line.is_ending = true;
+                    }
+                }
+                groups::Wish::ToNode(to, message) => {
+                    if let Some(line) = self.lines.get((caller, to)).filter(|line| line.session.is_some()) {
+                        line.to_node.push_back(message);
+                    }
+                }
+                groups::Wish::Open(upstream, way) => {
+                    let at = (0..self.nodes.len()).find(|&node| way == address(node));
+                    let at = at.ok_or_else(|| broke(&format!("g{number} looks for a node at {way}")))?;
+                    self.lines.open((caller, upstream), at);
+                }
+                groups::Wish::Close(upstream) => {
+                    self.lose((caller, upstream))?;
+                    self.lines.close((caller, upstream));
+                }
+                groups::Wish::Hangup(upstream) => self.lose((caller, upstream))?,
+            }
+        }
+        Ok(())
     }
 
     /// A connection of a client is lost, with everything on its way.
     fn lose(&mut self, line: LineId) -> Check {
-        let (now, (application, upstream)) = (self.now(), line);
-        if let Some((node, session)) = self.lines.lose(line) {
-            self.trace.event(now, &[2, application as u64, node as u64], || format!("a{application} and n{node} part"));
-            if let Some(store) = self.nodes[node].store() {
+        let (now, caller) = (self.now(), line.0);
+        if let Some((at, session)) = self.lines.lose(line) {
+            self.trace.event(now, &[2, caller as u64, at as u64], || format!("a{caller} and n{at} part"));
+            if self.is_group(at) {
+                if let Some(redirector) = self.groups[at - self.nodes.len()].redirector() {
+                    redirector.disconnected(now, session);
+                }
+            } else if let Some(store) = self.nodes[at].store() {
                 store.disconnected(now, session);
             }
-            self.applications[application].client.disconnected(upstream);
-            self.settle(node)?;
+            self.is_disconnected(line);
+            self.settle_server(at)?;
         }
-        self.settle_client(application)
+        self.settle_caller(caller)
     }
 
     /// Sends what a client wants said.
@@ -501,6 +645,12 @@ impl World {
                     self.lines.close((number, upstream));
                 }
                 client::Output::Wake(_) => self.applications[number].wake(),
+                client::Output::Hangup { upstream, reason, .. }
+                    if matches!(reason, GoodbyeReason::Done | GoodbyeReason::Silent)
+                        && self.scenario.group_of(number).is_some() =>
+                {
+                    self.lose((number, upstream))?;
+                }
                 client::Output::Hangup { text, .. } => return Err(broke(&format!("a{number} hangs up: {text}"))),
                 other => return Err(broke(&format!("a{number} has no group: {other:?}"))),
             }
@@ -537,25 +687,33 @@ impl World {
 
     /// A connection delivers what is next on it, in one of its directions.
     fn deliver_on(&mut self, id: LineId) -> Check {
-        let (now, (application, upstream)) = (self.now(), id);
+        let (now, (caller, upstream)) = (self.now(), id);
         let to_node = self.rng.chance(500);
+        let nodes = self.nodes.len();
         let Some(line) = self.lines.get(id) else { return Ok(()) };
-        let (node, Some(session)) = (line.node, line.session) else { return Ok(()) };
+        let (at, Some(session)) = (line.node, line.session) else { return Ok(()) };
         if to_node && let Some(message) = line.to_node.pop_front() {
-            self.trace.event(now, &[11, application as u64, node as u64], || {
-                format!("a{application} to n{node}: {message:?}")
-            });
-            if let Some(store) = self.nodes[node].store() {
+            self.trace.event(now, &[11, caller as u64, at as u64], || format!("a{caller} to n{at}: {message:?}"));
+            if at >= nodes {
+                if let Some(redirector) = self.groups[at - nodes].redirector() {
+                    redirector.handle(now, session, message);
+                }
+            } else if let Some(store) = self.nodes[at].store() {
                 store.handle(now, session, message);
             }
-            return self.settle(node);
+            return self.settle_server(at);
         }
         if !to_node && let Some(message) = line.to_client.pop_front() {
-            self.trace.event(now, &[12, node as u64, application as u64], || {
-                format!("n{node} to a{application}: {message:?}")
-            });
-            self.applications[application].client.handle(now, upstream, message);
-            return self.settle_client(application);
+            self.trace.event(now, &[12, at as u64, caller as u64], || format!("n{at} to a{caller}: {message:?}"));
+            match self.applications.get_mut(caller) {
+                Some(application) => application.client.handle(now, upstream, message),
+                None => {
+                    if let Some(redirector) = self.groups[caller - self.applications.len()].redirector() {
+                        redirector.from_store(now, upstream, message);
+                    }
+                }
+            }
+            return self.settle_caller(caller);
         }
         if !to_node && line.is_ending { self.lose(id) } else { Ok(()) }
     }
@@ -592,7 +750,7 @@ impl World {
                             line.is_ending = true;
                         }
                     }
-                    Wish::End => self.end(number),
+                    Wish::End => self.end(number)?,
                 }
             }
         }

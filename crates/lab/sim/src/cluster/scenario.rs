@@ -41,6 +41,17 @@ pub(crate) struct Scenario {
     pub(crate) cache_bytes_limit: usize,
     /// How often a transaction creates an object, and uses one that its application has created.
     pub(crate) create_permille: u32,
+    /// The groups, how many of the applications are members of one, and whether all groups have one name, so that one
+    /// redirector leads at a time.
+    pub(crate) groups: usize,
+    pub(crate) members: usize,
+    pub(crate) is_one_group: bool,
+    /// The standby cache of a redirector, in bytes.
+    pub(crate) standby_bytes_limit: usize,
+    /// How long a redirector may judge by what it knows, in milliseconds; nothing is leased if that is zero.
+    pub(crate) lease_ms: u64,
+    /// How often a redirector is killed, in a million steps.
+    pub(crate) kill_ppm: u64,
     /// Each transaction touches every object.
     pub(crate) touches_all: bool,
 }
@@ -71,6 +82,12 @@ impl Scenario {
             slow: vec![false; 4],
             cache_bytes_limit: 1 << 20,
             create_permille: 0,
+            groups: 0,
+            members: 0,
+            is_one_group: false,
+            standby_bytes_limit: 0,
+            lease_ms: 0,
+            kill_ppm: 0,
             touches_all: true,
         }
     }
@@ -82,7 +99,7 @@ impl Scenario {
         // A circle of those who wait for each other is broken by any loss: so nothing is lost on some days.
         let is_calm = rng.chance(500);
         let or_calm = |ppm: u64| if is_calm { 0 } else { ppm };
-        Self {
+        let mut scenario = Self {
             nodes,
             sharding: Sharding::new(shards, NonZeroU32::MIN),
             pages: rng.pick(&[2, 2, 3, 6]),
@@ -105,7 +122,29 @@ impl Scenario {
             cache_bytes_limit: rng.pick(&[600, 2000, 1 << 20]),
             create_permille: rng.pick(&[0, 0, 100]),
             touches_all: false,
+            groups: 0,
+            members: 0,
+            is_one_group: false,
+            standby_bytes_limit: 0,
+            lease_ms: 0,
+            kill_ppm: 0,
+        };
+        // Days without a group are what they were before there were any.
+        let rng = &mut rng.clone();
+        if !rng.chance(500) {
+            scenario.groups = rng.pick(&[1, 1, 2, 3]);
+            scenario.members = rng.between(1, scenario.applications as u64) as usize;
+            scenario.is_one_group = rng.chance(300);
+            scenario.standby_bytes_limit = rng.pick(&[0, 1000, 1 << 20]);
+            scenario.lease_ms = rng.pick(&[0, 5, 20]);
+            scenario.kill_ppm = or_calm(rng.pick(&[0, 500, 2000]));
         }
+        scenario
+    }
+
+    /// The group that an application is a member of, if it is of one.
+    pub(crate) fn group_of(&self, application: usize) -> Option<usize> {
+        (application < self.members).then(|| application % self.groups)
     }
 
     /// The node that has a shard.

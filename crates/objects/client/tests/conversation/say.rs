@@ -3,7 +3,7 @@
 use client::{Read, Stats, TxnError};
 use messages::{CommitRequest, Outcome, Page, PageReads, PeerPage, ToPeer, ToServer};
 use std::fmt::{Debug, Display};
-use types::{Delta, Incarnation, PeerKey, Refusal, SlotSet};
+use types::{Delta, Incarnation, PeerKey, Refusal, SlotSet, TxnId};
 
 fn join<T: Display>(items: impl IntoIterator<Item = T>, between: &str) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(between)
@@ -58,13 +58,20 @@ fn delta(delta: &Delta) -> String {
     format!("{}{{{}}}", delta.page, join(changes, ","))
 }
 
+/// `4`, or `4@1` if node 1 coordinates it.
+fn number(txn: TxnId) -> String {
+    let text = format!("{txn:?}");
+    text.split_once('#').map_or(String::new(), |(_, number)| number.into())
+}
+
 fn commit(request: &CommitRequest) -> String {
     let CommitRequest { txn, incarnation, answered, reads: read, writes } = request;
     // The store's first goes without saying.
     let incarnation =
         if *incarnation == Incarnation(1) { String::new() } else { format!(" incarnation={}", incarnation.0) };
     let (read, written) = (join(read.iter().map(reads), " "), join(writes.iter().map(delta), " "));
-    let text = format!("Commit {}{incarnation} answered={answered} reads {read} writes {written}", txn.number);
+    let answered = number(TxnId { number: *answered, ..*txn });
+    let text = format!("Commit {}{incarnation} answered={answered} reads {read} writes {written}", number(*txn));
     text.trim_end().to_owned()
 }
 
@@ -91,7 +98,7 @@ pub(crate) fn to_server(message: &ToServer) -> String {
         }
         ToServer::Released(released) => format!("Released {}", join(&released.pages, " ")),
         ToServer::Commit(request) => commit(request),
-        ToServer::AskOutcome(ask) => format!("AskOutcome {}", ask.txn.number),
+        ToServer::AskOutcome(ask) => format!("AskOutcome {}", number(ask.txn)),
         ToServer::Ack(ack) => format!("Ack through={}", ack.through),
         ToServer::Grant(grant) => format!("Grant space={} count={}", grant.space, grant.count),
         ToServer::Reachable(m) => {

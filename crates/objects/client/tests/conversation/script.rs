@@ -1,17 +1,17 @@
 //! Reads a script's words.
 
-use crate::words::{advance, named, page, version};
+pub(crate) use crate::words::upstream;
+use crate::words::{self, advance, named, page, placement, vector, version};
 use bytes::Bytes;
-use machine::{Goodbye, UpstreamId};
+use machine::Goodbye;
 use messages::{
     Advance, CommitReply, Elsewhere, GROUP, Granted, Help, Invalidation, Invalidations, Leader, LeftOut, Lineage,
-    Member, Members, NodeAt, Outcome, Page, PeerPage, Ping, Placement, Pong, Resumed, SessionLimits, ToClient, ToPeer,
-    Welcome,
+    Member, Members, Outcome, Page, PeerPage, Ping, Pong, Resumed, SEVERAL, SessionLimits, ToClient, ToPeer, Welcome,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, Shard, Sharding, SlotChange, SlotSet, TxnId, Vector, Version,
+    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
 };
 
 /// `hello`, or `x*3000` for a long one.
@@ -126,43 +126,16 @@ fn pages(words: &str) -> Option<Vec<PageId>> {
     words.split(',').map(page).collect()
 }
 
-/// `5`, or by shard `0:5,1:7`
-fn vector(word: &str) -> Option<Vector> {
-    if !word.contains(':') {
-        return Some(version(word)?.into());
-    }
-    let count = |word: &str| {
-        let (shard, count) = word.split_once(':')?;
-        Some((Shard(shard.parse().ok()?), version(count)?))
-    };
-    word.split(',').map(count).collect()
-}
-
-/// `n1@there:1`
-fn node_at(word: &str) -> Option<NodeAt> {
-    let (name, address) = word.split_once('@')?;
-    Some(NodeAt { node: node(name)?, address: address.into() })
-}
-
-fn node(word: &str) -> Option<NodeId> {
-    word.strip_prefix('n')?.parse().ok().map(NodeId)
-}
-
-/// The number of a connection.
-pub(crate) fn upstream(word: &str) -> Option<UpstreamId> {
-    word.parse().ok().map(UpstreamId)
-}
-
 /// A message of the store.
 pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
-        ("placement", [nodes @ .., shards]) => ToClient::Placement(Placement {
-            nodes: nodes.iter().map(|word| node_at(word)).collect::<Option<_>>()?,
-            shards: named(&[shards], "shards")?.split(',').map(node).collect::<Option<_>>()?,
-        }),
+        ("placement", rest) => ToClient::Placement(placement(rest)?),
         ("elsewhere", [of]) => ToClient::Elsewhere(Elsewhere { page: page(of)?, number: 0 }),
         ("welcome", rest) => ToClient::Welcome(Welcome {
-            features: if rest.contains(&"group") { GROUP } else { 0 },
+            features: [("group", GROUP), ("several", SEVERAL)]
+                .into_iter()
+                .filter(|(word, _)| rest.contains(word))
+                .fold(0, |features, (_, feature)| features | feature),
             cluster: ClusterId(u64::from(number(rest, "cluster", 1)?)),
             node: NodeId(number(rest, "node", 0)? as u16),
             incarnation: Incarnation(u64::from(number(rest, "incarnation", 1)?)),
@@ -223,10 +196,9 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
             ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: Some("its checksum is wrong".into()) })
         }
         ("leaves_out", [of]) => ToClient::LeftOut(LeftOut { page: page(of)?, number: 0, damage: None }),
-        ("reply", [txn, rest @ ..]) => ToClient::CommitReply(CommitReply {
-            txn: TxnId { client: ClientId(0xc), number: txn.parse().ok()? },
-            outcome: outcome(rest)?,
-        }),
+        ("reply", [txn, rest @ ..]) => {
+            ToClient::CommitReply(CommitReply { txn: words::txn(ClientId(0xc), txn)?, outcome: outcome(rest)? })
+        }
         ("granted", ranges) => {
             ToClient::Granted(Granted { ranges: ranges.iter().map(|word| range(word)).collect::<Option<_>>()? })
         }

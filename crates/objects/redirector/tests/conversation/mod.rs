@@ -14,12 +14,13 @@ mod say;
 mod script;
 
 use crate::play::Player;
+use machine::UpstreamId;
 use messages::{Hello, Leader, Resume, ToServer};
 use redirector::{Config, Duty, Output, Redirector};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use types::{Broken, ClientId, SessionId, Time, Version};
+use types::{Broken, ClientId, SessionId, Time, Vector};
 
 pub(crate) struct Conversation {
     redirector: Redirector,
@@ -41,15 +42,26 @@ impl Player for Conversation {
                 self.now = self.now + Duration::from_millis(milliseconds.parse().ok()?);
                 self.redirector.handle_timeout(self.now);
             }
-            ["upstream", "connected"] => self.redirector.upstream_connected(self.now),
-            ["upstream", "disconnected"] => self.redirector.upstream_disconnected(self.now),
+            ["upstream", "connected"] => self.redirector.upstream_connected(self.now, UpstreamId::ONLY),
+            ["upstream", "disconnected"] => self.redirector.upstream_disconnected(self.now, UpstreamId::ONLY),
             ["led", "by", "nobody"] => self.redirector.led_by(self.now, None),
             ["led", "by", address, epoch] => {
                 let leader = Leader { group: "site".into(), epoch: epoch.parse().ok()?, address: address.into() };
                 self.redirector.led_by(self.now, Some(leader));
             }
             ["lead", epoch] => self.redirector.lead(self.now, epoch.parse().ok()?),
-            ["store", kind, ref rest @ ..] => self.redirector.from_store(self.now, script::of_store(kind, rest)?),
+            ["upstream", upstream, "connected"] => {
+                self.redirector.upstream_connected(self.now, script::upstream(upstream)?);
+            }
+            ["upstream", upstream, "disconnected"] => {
+                self.redirector.upstream_disconnected(self.now, script::upstream(upstream)?);
+            }
+            ["store", kind, ref rest @ ..] => {
+                self.redirector.from_store(self.now, UpstreamId::ONLY, script::of_store(kind, rest)?);
+            }
+            ["upstream", upstream, kind, ref rest @ ..] => {
+                self.redirector.from_store(self.now, script::upstream(upstream)?, script::of_store(kind, rest)?);
+            }
             [member, "connected"] => self.connect(member),
             [member, "gone"] => self.redirector.disconnected(self.now, self.sessions[member]),
             [member, kind, ref rest @ ..] => {
@@ -72,8 +84,11 @@ impl Player for Conversation {
                 Output::End { session, reason, .. } => format!("{} is ended: {}", name(session), reason.name()),
                 Output::LookForLeader => "look for the leader".into(),
                 Output::Closed => "closed".into(),
-                Output::Upstream(message) => format!("upstream {}", say::to_store(&message)),
-                Output::Hangup { reason, text } => format!("upstream is given up: {}: {text}", reason.name()),
+                Output::Upstream(UpstreamId::ONLY, message) => format!("upstream {}", say::to_store(&message)),
+                Output::Upstream(to, message) => format!("upstream {} {}", to.0, say::to_store(&message)),
+                Output::Open(upstream, addresses) => format!("open {} to {}", upstream.0, addresses.join(",")),
+                Output::Close(upstream) => format!("close {}", upstream.0),
+                Output::Hangup { reason, text, .. } => format!("upstream is given up: {}: {text}", reason.name()),
             };
             writeln!(self.said, "{said}").unwrap();
         }
@@ -162,6 +177,6 @@ pub(crate) fn client(name: &str) -> Option<ClientId> {
 }
 
 /// A member with nothing, or with what it says.
-pub(crate) fn resume(horizon: Version, pages: Vec<messages::Held>) -> ToServer {
-    ToServer::Resume(Resume { horizon: horizon.into(), pages, grants: Vec::new(), last: true, missed: 0 })
+pub(crate) fn resume(horizon: Vector, pages: Vec<messages::Held>) -> ToServer {
+    ToServer::Resume(Resume { horizon, pages, grants: Vec::new(), last: true, missed: 0 })
 }

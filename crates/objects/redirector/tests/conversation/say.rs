@@ -1,6 +1,6 @@
 //! Writes down what a redirector says.
 
-use messages::{Invalidation, Outcome, ToClient, ToServer};
+use messages::{Invalidation, Outcome, SEVERAL, ToClient, ToServer};
 use std::fmt::Display;
 use types::{Incarnation, Refusal, SlotSet};
 
@@ -43,7 +43,8 @@ fn incarnation(Incarnation(number): Incarnation) -> String {
 pub(crate) fn to_member(message: &ToClient) -> String {
     match message {
         ToClient::Welcome(m) => {
-            format!("Welcome features={} through={}{}", m.features, m.through, incarnation(m.incarnation))
+            let node = if m.features & SEVERAL == 0 { String::new() } else { format!(" node={}", m.node.0) };
+            format!("Welcome features={}{node} through={}{}", m.features, m.through, incarnation(m.incarnation))
         }
         ToClient::Goodbye(m) => format!("Goodbye {}: {}", m.reason.name(), m.text),
         ToClient::Resumed(m) => format!("Resumed through={} dropped{}", m.through, join(&m.dropped)),

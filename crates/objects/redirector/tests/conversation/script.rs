@@ -1,17 +1,19 @@
 //! Reads a script's words.
 
 use super::{client, resume};
-use crate::words::{advance, named, page, version};
+pub(crate) use crate::words::upstream;
+use crate::words::{self, advance, named, page, placement, vector, version};
 use bytes::Bytes;
+use core::num::NonZeroU32;
 use machine::Goodbye;
 use messages::{
-    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Fetch, GROUP, Grant, Granted, Held, Intent,
-    Invalidation, Invalidations, Leader, Leased, LeftOut, Lineage, NoHelp, Outcome, Page, PageReads, PeerPage,
+    Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Elsewhere, Fetch, GROUP, Grant, Granted, Held,
+    Intent, Invalidation, Invalidations, Leader, Leased, LeftOut, Lineage, NoHelp, Outcome, Page, PageReads, PeerPage,
     Reachable, Released, Resumed, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
+    Refusal, Sharding, SlotChange, SlotSet, TxnId, Vector, Version,
 };
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
@@ -25,7 +27,7 @@ fn number(words: &[&str], name: &str) -> Option<u64> {
 /// `m1#4`
 fn txn(word: &str) -> Option<TxnId> {
     let (member, number) = word.split_once('#')?;
-    Some(TxnId { client: client(member)?, number: number.parse().ok()? })
+    words::txn(client(member)?, number)
 }
 
 /// `1/3@5`
@@ -93,21 +95,22 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
         ("welcome", rest) => ToClient::Welcome(Welcome {
             features: GROUP,
             cluster: ClusterId(1),
-            node: NodeId(0),
+            node: NodeId(named(rest, "node").unwrap_or("0").parse().ok()?),
             incarnation: incarnation(rest)?,
             lineage: lineage(named(rest, "lineage").unwrap_or_default())?,
-            sharding: Sharding::ONE,
-            through: version(named(rest, "through").unwrap_or("0"))?.into(),
+            sharding: Sharding::new(named(rest, "shards").unwrap_or("1").parse().ok()?, NonZeroU32::MIN),
+            through: vector(named(rest, "through").unwrap_or("0"))?,
             limits: SessionLimits {
                 fetches: 64,
                 commits: named(rest, "commits").unwrap_or("64").parse().ok()?,
                 silence_ms: 30_000,
             },
         }),
-        ("resumed", [through, dropped @ ..]) => ToClient::Resumed(Resumed {
-            through: version(named(&[through], "through")?)?.into(),
-            dropped: pages(dropped)?,
-        }),
+        ("placement", rest) => ToClient::Placement(placement(rest)?),
+        ("elsewhere", [of]) => ToClient::Elsewhere(Elsewhere { page: page(of)?, number: 0 }),
+        ("resumed", [through, dropped @ ..]) => {
+            ToClient::Resumed(Resumed { through: vector(named(&[through], "through")?)?, dropped: pages(dropped)? })
+        }
         ("goodbye", ["superseded"]) => {
             ToClient::Goodbye(Goodbye { reason: GoodbyeReason::Superseded, text: "another leads".into() })
         }
@@ -117,7 +120,7 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
             address: named(rest, "address")?.into(),
         }),
         ("invalidations", [through, items @ ..]) => ToClient::Invalidations(Invalidations {
-            through: version(named(&[through], "through")?)?.into(),
+            through: vector(named(&[through], "through")?)?,
             items: items.iter().map(|word| invalidation(word)).collect::<Option<_>>()?,
         }),
         ("page", [of, at, values @ ..]) => ToClient::Page(Page {
@@ -169,10 +172,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
 /// A message of a member.
 pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToServer> {
     Some(match (kind, rest) {
-        ("resume", []) => resume(Version::ZERO, Vec::new()),
+        ("resume", []) => resume(Vector::new(), Vec::new()),
         ("resume", [horizon, pages @ ..]) => {
             let pages = pages.iter().map(|word| held(word)).collect::<Option<_>>()?;
-            resume(version(named(&[horizon], "horizon")?)?, pages)
+            resume(vector(named(&[horizon], "horizon")?)?, pages)
         }
         ("reachable", [address, key]) => ToServer::Reachable(Reachable {
             address: (*address).into(),
@@ -181,13 +184,13 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
         }),
         ("fetch", rest) => ToServer::Fetch(Fetch {
             pages: pages(rest)?,
-            at_least: version(named(rest, "at_least").unwrap_or("0"))?.into(),
+            at_least: vector(named(rest, "at_least").unwrap_or("0"))?,
             number: number(rest, "number")?,
             follow: None,
         }),
         ("grant", [space, count]) => ToServer::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
         ("released", rest) => ToServer::Released(Released { pages: pages(rest)? }),
-        ("ack", [through]) => ToServer::Ack(Ack { through: version(through)?.into() }),
+        ("ack", [through]) => ToServer::Ack(Ack { through: vector(through)? }),
         ("arrived", [of, rest @ ..]) => {
             ToServer::Arrived(Arrived { pages: vec![(page(of)?, number(rest, "number")?)] })
         }
@@ -209,13 +212,13 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
             },
         }),
         ("reads", [own, reads @ ..]) => ToServer::Commit(CommitRequest {
-            txn: TxnId { client: from, number: own.parse().ok()? },
+            txn: words::txn(from, own)?,
             incarnation: Incarnation(1),
             answered: 1,
             reads: reads.iter().map(|word| some_reads(word)).collect::<Option<_>>()?,
             writes: Vec::new(),
         }),
-        ("ask", [own]) => ToServer::AskOutcome(AskOutcome { txn: TxnId { client: from, number: own.parse().ok()? } }),
+        ("ask", [own]) => ToServer::AskOutcome(AskOutcome { txn: words::txn(from, own)? }),
         ("commit", [own, rest @ ..]) => {
             let deltas = rest.iter().filter(|word| word.contains('{')).map(|word| delta(word));
             let writes = deltas.collect::<Option<Vec<_>>>()?;
@@ -225,7 +228,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
                 evidence: Version::ZERO,
                 exceptions: Vec::new(),
             });
-            let txn = TxnId { client: from, number: own.parse().ok()? };
+            let txn = words::txn(from, own)?;
             let (incarnation, reads) = (incarnation(rest)?, reads.collect());
             ToServer::Commit(CommitRequest { txn, incarnation, answered: 1, reads, writes })
         }
