@@ -1,8 +1,8 @@
 //! Words that the scripts of several roles have in common.
 
 use machine::UpstreamId;
-use messages::{Advance, NodeAt, Placement};
-use types::{ClientId, NodeId, PageId, Shard, TxnId, Vector, Version};
+use messages::{Advance, NodeAt, Placement, ShardAt};
+use types::{ClientId, NodeId, Opening, PageId, Shard, TxnId, Vector, Version};
 
 /// `1/3`
 pub(crate) fn page(word: &str) -> Option<PageId> {
@@ -39,10 +39,17 @@ pub(crate) fn vector(word: &str) -> Option<Vector> {
     word.split(',').map(count).collect()
 }
 
-/// `n1@there:1`
+/// `n1@there:1`, or `n1/3@there:1` since its third start.
 fn node_at(word: &str) -> Option<NodeAt> {
     let (name, address) = word.split_once('@')?;
-    Some(NodeAt { node: node(name)?, address: address.into() })
+    let (name, start) = name.split_once('/').unwrap_or((name, "0"));
+    Some(NodeAt { node: node(name)?, start: start.parse().ok()?, address: address.into() })
+}
+
+/// `n1`, or `n1/3` in its third opening.
+fn shard_at(word: &str) -> Option<ShardAt> {
+    let (name, opening) = word.split_once('/').unwrap_or((word, "0"));
+    Some((node(name)?, Opening(opening.parse().ok()?)))
 }
 
 fn node(word: &str) -> Option<NodeId> {
@@ -60,7 +67,7 @@ pub(crate) fn placement(words: &[&str]) -> Option<Placement> {
     let (shards, nodes) = words.split_last()?;
     Some(Placement {
         nodes: nodes.iter().map(|word| node_at(word)).collect::<Option<_>>()?,
-        shards: named(&[shards], "shards")?.split(',').map(node).collect::<Option<_>>()?,
+        shards: named(&[shards], "shards")?.split(',').map(shard_at).collect::<Option<_>>()?,
     })
 }
 

@@ -16,7 +16,10 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-pub(crate) use cluster::{CLUSTER_HELP, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
+pub(crate) use cluster::{
+    CLUSTER_HELP, ClusterAddArgs, ClusterCommand, ClusterCreateArgs, ClusterDrainArgs, ClusterMoveArgs,
+    ClusterStatusArgs,
+};
 #[cfg(feature = "fuse")]
 pub(crate) use files::{MOUNT_HELP, MountArgs};
 pub(crate) use files::{
@@ -92,7 +95,7 @@ as {\"error\": TEXT}, on standard error like the text.";
 pub(crate) enum Command {
     /// Runs a store that clients reach over TCP, until SIGTERM or Ctrl-C close it.
     Serve(ServeArgs),
-    /// Creates a store of several nodes, and shows their state.
+    /// Creates a store of several nodes, shows their state, and moves its shards between them.
     #[command(subcommand, after_help = CLUSTER_HELP)]
     Cluster(ClusterCommand),
     /// Runs the redirector of a group: clients near each other that share what they have fetched. Until SIGTERM or

@@ -13,15 +13,25 @@ Example, with etcd on this machine:
   thorp serve --cluster etcd://127.0.0.1:2379/main --node n3 --dir n3 --listen 127.0.0.1:7413
   thorp cluster status etcd://127.0.0.1:2379/main
 
-The nodes serve once all of them have been started. Clients that use several nodes come later.";
+The nodes serve once all of them have been started, and clients name any of them. To move everything to a new node, and
+stop the old one:
+  thorp cluster add etcd://127.0.0.1:2379/main n4
+  thorp serve --cluster etcd://127.0.0.1:2379/main --node n4 --dir n4 --listen 127.0.0.1:7414
+  thorp cluster drain etcd://127.0.0.1:2379/main n1";
 
 /// The commands for a store of several nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
     /// Creates a store of several nodes in etcd, before its nodes are started
     Create(ClusterCreateArgs),
-    /// Prints the nodes, the state of their shards, and the sequencer
+    /// Prints the nodes, the state of their shards and how far those are that move, and the sequencer
     Status(ClusterStatusArgs),
+    /// Adds a node to the store, before it is started. It has no shards until some are moved there
+    Add(ClusterAddArgs),
+    /// Moves a shard to another node, while clients read and commit
+    Move(ClusterMoveArgs),
+    /// Moves all shards of a node to the others, those with the fewest shards first
+    Drain(ClusterDrainArgs),
 }
 
 /// `thorp cluster create`.
@@ -51,6 +61,48 @@ pub(crate) struct ClusterStatusArgs {
     /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME.
     #[arg(value_name = "URL")]
     pub(crate) url: EtcdUrl,
+}
+
+/// `thorp cluster add`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterAddArgs {
+    /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME.
+    #[arg(value_name = "URL")]
+    pub(crate) url: EtcdUrl,
+    /// The name of the new node.
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+}
+
+/// `thorp cluster move`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterMoveArgs {
+    /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME.
+    #[arg(value_name = "URL")]
+    pub(crate) url: EtcdUrl,
+    /// The shard's number, as `thorp cluster status --json` lists it.
+    #[arg(value_name = "SHARD")]
+    pub(crate) shard: u16,
+    /// The node that it moves to. The node that it is at ends a move that is under way.
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+    /// Returns at once. The nodes carry on by themselves, as they do when the command is stopped.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+}
+
+/// `thorp cluster drain`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterDrainArgs {
+    /// The etcd, and the store's name in it: etcd://HOST:PORT[,HOST:PORT]/NAME.
+    #[arg(value_name = "URL")]
+    pub(crate) url: EtcdUrl,
+    /// The node whose shards move.
+    #[arg(value_name = "NODE")]
+    pub(crate) node: String,
+    /// Returns at once. The nodes carry on by themselves, as they do when the command is stopped.
+    #[arg(long)]
+    pub(crate) no_wait: bool,
 }
 
 /// A length in whole seconds, such as `5s`.

@@ -1,7 +1,9 @@
-//! `thorp cluster`: creates a store of several nodes in etcd, and shows the state of its nodes.
+//! `thorp cluster`: creates a store of several nodes in etcd, shows their state, adds nodes, and moves shards.
+
+mod moving;
 
 use crate::Result;
-use crate::cli::{ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
+use crate::cli::{ClusterAddArgs, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
 use crate::output::Output;
 use membership::{Cluster, EtcdUrl, NewStore, Status};
 use serde_json::json;
@@ -14,7 +16,20 @@ pub(super) fn run(command: &ClusterCommand, output: &mut Output) -> Result {
     match command {
         ClusterCommand::Create(args) => create(args, output),
         ClusterCommand::Status(ClusterStatusArgs { url }) => status(url, output),
+        ClusterCommand::Add(args) => add(args, output),
+        ClusterCommand::Move(args) => moving::move_shard(args, output),
+        ClusterCommand::Drain(args) => moving::drain(args, output),
     }
+}
+
+fn add(args: &ClusterAddArgs, output: &mut Output) -> Result {
+    let ClusterAddArgs { url, node } = args;
+    let number = Cluster::new(url, ANSWER_WITHIN)?.add(node)?;
+    let start = format!("thorp serve --cluster {url} --node {node} --dir DIR --listen ADDR");
+    let text = format!(
+        "added node {node}: start it, and move shards there, such as\n  {start}\n  thorp cluster move {url} 0 {node}"
+    );
+    output.line(&json!({"added": node, "number": number.0}), text)
 }
 
 fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {

@@ -62,7 +62,7 @@ pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
     only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
     if args.nodes.is_some() && args.groups > 0 {
-        return Err(usage("--nodes is not for a torture with groups yet: a store of several nodes takes no groups"));
+        return Err(usage("--nodes is not for a torture with groups yet: leave out one of them"));
     }
     let groups = args.groups as usize;
     let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;

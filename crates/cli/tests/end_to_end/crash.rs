@@ -88,7 +88,7 @@ fn a_torture_of_nodes_says_what_it_lacks() {
         assert!(why.stderr.contains("needs etcd") && why.stderr.contains("--etcd etcd://"), "{}", why.stderr);
     }
     let groups = thorp(["torture", "--nodes", "2", "--groups", "1"]).usage();
-    assert!(groups.contains("a store of several nodes takes no groups"), "{groups}");
+    assert!(groups.contains("--nodes is not for a torture with groups"), "{groups}");
 }
 
 #[test]

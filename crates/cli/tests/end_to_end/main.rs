@@ -30,6 +30,7 @@ mod merged_sites;
 mod more_copies;
 mod mounted_volumes;
 mod mounts;
+mod moves;
 mod nodes;
 mod operators;
 mod pages;

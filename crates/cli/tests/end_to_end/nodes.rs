@@ -1,6 +1,6 @@
 //! A store of three nodes over a real etcd: nodes are killed, stopped and continued; etcd is killed and restored.
 
-use crate::program::{Ran, program, ran, thorp, tool};
+use crate::program::{Ran, program, ran, start, thorp, tool};
 use crate::raw::Raw;
 use fixtures::{Etcd, Folder, Process, Signal, lasting_address, until};
 use messages::{CommitRequest, Fetch, Grant, Outcome, PageReads, Resume, ToClient, ToServer};
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 use types::{ClientId, Delta, Incarnation, ObjectPage, PageId, Sharding, SlotChange, TxnId, Vector, Version};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
-const SHARDS: u64 = 6;
+pub(crate) const SHARDS: u64 = 6;
 const LEASE: Duration = Duration::from_secs(3);
 
 /// A store of three nodes, and its etcd.
-struct Farm {
+pub(crate) struct Farm {
     // The folder goes when all processes have ended.
     nodes: [Option<Process>; 3],
     etcd: Etcd,
-    folder: Folder,
-    url: String,
-    addresses: [SocketAddr; 3],
+    pub(crate) folder: Folder,
+    pub(crate) url: String,
+    pub(crate) addresses: [SocketAddr; 3],
 }
 
 impl Farm {
@@ -42,7 +42,7 @@ impl Farm {
     }
 
     /// The same with all nodes, which serve all shards.
-    fn started() -> Option<Self> {
+    pub(crate) fn started() -> Option<Self> {
         let mut farm = Self::new()?;
         (0..3).for_each(|node| farm.start(node));
         farm.wait_serving();
@@ -53,7 +53,7 @@ impl Farm {
         self.folder.file(NODES[node])
     }
 
-    fn command(&self, name: &str, dir: &str, listen: SocketAddr) -> std::process::Command {
+    pub(crate) fn command(&self, name: &str, dir: &str, listen: SocketAddr) -> std::process::Command {
         let mut command = program().command();
         command.args(["serve", "--cluster", &self.url, "--node", name, "--dir", dir, "--json"]);
         command.args(["--listen", &listen.to_string()]);
@@ -61,7 +61,7 @@ impl Farm {
     }
 
     /// Starts a node, and waits until it listens.
-    fn start(&mut self, node: usize) {
+    pub(crate) fn start(&mut self, node: usize) {
         let command = self.command(NODES[node], &self.dir(node), self.addresses[node]);
         let process = Process::spawn(command, NODES[node]).unwrap();
         process.hear_until(|line| line["node"] == NODES[node]).unwrap();
@@ -80,18 +80,18 @@ impl Farm {
         self.nodes[node].as_mut().unwrap()
     }
 
-    fn kill(&mut self, node: usize) {
+    pub(crate) fn kill(&mut self, node: usize) {
         self.nodes[node].take().unwrap().kill().unwrap();
     }
 
     /// Stops a node by SIGTERM. Returns its last words.
-    fn stop(&mut self, node: usize) -> String {
+    pub(crate) fn stop(&mut self, node: usize) -> String {
         let ended = self.nodes[node].take().unwrap().end_by(Signal::TERM).unwrap();
         assert!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
         ended.stdout
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         serde_json::from_str(&thorp(["cluster", "status", "--json", &self.url]).ok()).unwrap()
     }
 
@@ -102,7 +102,7 @@ impl Farm {
     }
 
     #[track_caller]
-    fn wait_serving(&self) {
+    pub(crate) fn wait_serving(&self) {
         self.wait("all shards are served", |status| serving(status, None) == SHARDS && status["sequencer"].is_string());
     }
 
@@ -122,7 +122,7 @@ impl Farm {
 }
 
 /// Shards that are served, by all nodes or by one.
-fn serving(status: &Value, node: Option<&str>) -> u64 {
+pub(crate) fn serving(status: &Value, node: Option<&str>) -> u64 {
     let shards = status["placement"].as_array().unwrap().iter();
     let is_its = |shard: &&Value| node.is_none_or(|node| shard["node"] == node) && shard["state"] == "serving";
     shards.filter(is_its).count() as u64
@@ -312,14 +312,23 @@ fn the_command_line_names_any_node_and_uses_all() {
     check(&farm, &names);
 }
 
-/// A redirector would know one node of several.
+/// A group has a session with each node: its members read and write through it, while a node is killed and back.
 #[test]
-fn a_group_is_refused_with_the_reason() {
-    let Some(farm) = Farm::started() else { return };
-    let address = farm.addresses[0].to_string();
-    let said = thorp(["group", "--name", "site", "--store", &address, "--listen", "127.0.0.1:0"]);
-    assert_eq!(said.code, Some(1));
-    assert!(said.stderr.contains("takes no group"), "{}", said.stderr);
+fn members_of_a_group_use_all_nodes() {
+    let Some(mut farm) = Farm::started() else { return };
+    let all: Vec<_> = farm.addresses.iter().map(SocketAddr::to_string).collect();
+    let group = start(&["group", "--name", "site", "--store", &all.join(","), "--listen", "127.0.0.1:0"]);
+    let site = group.address().to_string();
+    let get = |server: &str, name: &str| thorp(["get", name, "--server", server]).ok().trim().to_owned();
+    thorp(["put", "docs/near", "[1]", "--server", &site]).ok();
+    thorp(["put", "docs/far", "[2]", "--server", &all[2]]).ok();
+    assert_eq!((get(&all[1], "docs/near"), get(&site, "docs/far")), ("[1]".into(), "[2]".into()));
+    farm.kill(0);
+    farm.start(0);
+    farm.wait_serving();
+    thorp(["put", "docs/near", "[3]", "--server", &site]).ok();
+    assert_eq!((get(&all[0], "docs/near"), get(&site, "docs/near")), ("[3]".into(), "[3]".into()));
+    assert!(group.end_by(Signal::TERM).unwrap().status.success());
 }
 
 #[test]

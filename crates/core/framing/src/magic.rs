@@ -4,4 +4,4 @@
 pub const MAGIC: [u8; 2] = *b"Th";
 
 /// The oldest and the newest protocol that this code speaks, in every family.
-pub const PROTOCOL: (u16, u16) = (9, 9);
+pub const PROTOCOL: (u16, u16) = (10, 10);

@@ -97,6 +97,12 @@ pub enum Rule {
     ForgetAfterDecide,
     /// A shard closes in order when nothing is prepared there and all of it is written back.
     CleanClose,
+    /// A shard that moves opens at its new node with everything that was written back as it closed.
+    CopyAfterClose,
+    /// Changes of a shard that has moved wait until the leases of its last master have run out.
+    LeasesOutliveOpening,
+    /// A client drops the pages of a shard that has moved to another node.
+    DropMoved,
     /// A master answers a decision of what it does not have prepared: it has applied it, or gets it from the log.
     AcknowledgeAgain,
     /// A commit stays in the log until its outcome is remembered, whatever is written back.
@@ -264,7 +270,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 121] = [
+    pub const ALL: [Self; 124] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -307,6 +313,9 @@ impl Rule {
         Self::CompareWithHome,
         Self::ForgetAfterDecide,
         Self::CleanClose,
+        Self::CopyAfterClose,
+        Self::LeasesOutliveOpening,
+        Self::DropMoved,
         Self::AcknowledgeAgain,
         Self::OutcomeBeforeFree,
         Self::AnswerWithinLease,

@@ -19,7 +19,7 @@ fn three_hundred_seeds_of_several_shards_find_nothing() {
 
 /// Seeds that notice a fault that was once there, with the rule whose absence lets it happen again. When scenarios are
 /// drawn in another way a seed becomes another day: one that notices nothing any more fails here, and another is due.
-const KEPT: [(Kind, u64, Rule, &str); 11] = [
+const KEPT: [(Kind, u64, Rule, &str); 13] = [
     (Kind::Steered(Race::LoseGrants), 0, Rule::ClaimUnused, "a granted page that somebody else had filled was empty"),
     (
         Kind::Steered(Race::LoseGrants),
@@ -39,10 +39,12 @@ const KEPT: [(Kind, u64, Rule, &str); 11] = [
     (Kind::Steered(Race::ComeInParts), 4, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (
         Kind::Cluster,
-        295,
+        414,
         Rule::HeldPasses,
         "a commit waited in line behind a reader that waited for what it had prepared",
     ),
+    (Kind::Cluster, 11, Rule::CopyAfterClose, "a shard that had moved lacked what was written back as it closed"),
+    (Kind::Cluster, 11, Rule::DropMoved, "a client kept pages of a shard that had moved, and was not told of changes"),
     (Kind::Nodes, 1, Rule::CountsInRecord, "a commit that had been written back got a later count after a restart"),
     (Kind::Nodes, 50, Rule::ListAbsent, "a page that did not exist was created, and nobody told who had looked"),
     (

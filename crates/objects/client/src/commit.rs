@@ -8,7 +8,7 @@
 //!    the redirector of a group.
 //! 5. Evidence is taken when the request is built. Later news is for the store to judge.
 
-use crate::nodes::Nodes;
+use crate::incarnations::Incarnations;
 use crate::txns::State;
 use crate::{Client, TxnError, TxnHandle};
 use alloc::collections::BTreeMap;
@@ -122,13 +122,13 @@ impl Commits {
 
     /// The next request that may go out on a session which may have this many outstanding, named for the incarnation of
     /// the node that coordinates it.
-    fn next(&mut self, at: At, most: u32, nodes: &Nodes) -> Option<CommitRequest> {
+    fn next(&mut self, at: At, most: u32, incarnations: &Incarnations) -> Option<CommitRequest> {
         if self.outstanding(at) >= most.max(1) as usize {
             return None;
         }
         let may_go = |(number, pending): &(u64, &Pending)| pending.is_queued && self.may_go(at, *number);
         let (number, Pending { request, .. }) = self.of(at).find(may_go)?;
-        let (answered, incarnation) = (self.answered(request.txn), nodes.incarnation(request.txn.coordinator()));
+        let (answered, incarnation) = (self.answered(request.txn), incarnations.of(request.txn.coordinator()));
         let pending = self.pending.get_mut(&number).expect("just found");
         (pending.is_queued, pending.sent) = (false, true);
         pending.request.answered = answered;
@@ -149,7 +149,7 @@ impl Commits {
     }
 
     /// The messages that go out on a new session with a node, in the order of the numbers.
-    pub(crate) fn resume(&mut self, at: At, most: u32, nodes: &Nodes, broken: Broken) -> Vec<Resend> {
+    pub(crate) fn resume(&mut self, at: At, most: u32, incarnations: &Incarnations, broken: Broken) -> Vec<Resend> {
         let mut resends = Vec::new();
         let asked = |pending: &Pending| {
             let is_asked = pending.txn.is_none() || pending.is_void || (pending.sent && broken.is(Rule::SendAgain));
@@ -159,7 +159,7 @@ impl Commits {
             pending.is_queued = false;
             resends.push(Resend::Ask(pending.request.txn));
         }
-        while let Some(request) = self.next(at, most, nodes) {
+        while let Some(request) = self.next(at, most, incarnations) {
             resends.push(Resend::Request(request));
         }
         resends
@@ -296,7 +296,7 @@ impl Client {
     fn send_commits(&mut self, now: Time, at: At) {
         while self.nodes[at].session.is_live() {
             let most = self.nodes[at].session.up.limits().commits;
-            let Some(request) = self.commits.next(at, most, &self.nodes) else { return };
+            let Some(request) = self.commits.next(at, most, &self.incarnations) else { return };
             self.stats.commit_requests += 1;
             self.send(now, at, request);
         }
@@ -308,7 +308,7 @@ impl Client {
             return;
         }
         if let Outcome::Refused(Refusal::Lapsed(incarnation)) = reply.outcome {
-            self.nodes.is_in(reply.txn.coordinator(), incarnation);
+            self.incarnations.raise(reply.txn.coordinator(), incarnation);
             if self.commits.lapse(at, reply.txn.number, incarnation) {
                 return self.send_commits(now, at);
             }

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use cache::{Cache, Installed};
 use core::mem;
 use machine::Goodbye;
-use messages::{At, Grant, Granted};
+use messages::{At, Grant, Granted, Places};
 use types::limits::{GRANTED_PAGES_MAX, PAGE_BYTES_TARGET, SLOT_BYTES_MAX};
 use types::{Horizon, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo, Time, Vector};
 
@@ -149,6 +149,11 @@ impl Allocator {
         pool.is_some_and(|pool| pool.binary_search(&page).is_ok_and(|unused| pool.remove(unused).is_some()))
     }
 
+    /// Shards may have moved to other nodes, which may have room.
+    pub(crate) fn shards_may_have_moved(&mut self) {
+        self.spaces.values_mut().for_each(|space| space.dry.clear());
+    }
+
     /// The grants to be asked for, of the spaces where pages run out, and of which node: of those that live the first
     /// that may have room.
     fn asks(&mut self, live: &[At], nodes: usize) -> Vec<(At, Grant)> {
@@ -175,7 +180,7 @@ impl Allocator {
 
     /// A node has answered for the grant that it was asked for first, of the same space if it has granted any pages.
     /// Returns the transactions that waited for them: if there are none, when no node has any.
-    fn granted(&mut self, at: At, granted: &Granted, nodes: usize) -> Result<Vec<TxnHandle>, Goodbye> {
+    fn granted(&mut self, at: At, granted: &Granted, places: &Places) -> Result<Vec<TxnHandle>, Goodbye> {
         let of = granted.ranges.first().map(|range| range.first.space);
         let is_it = |&(asked, space, _): &(At, u32, u32)| asked == at && of.is_none_or(|of| of == space);
         let asked = self.asked.iter().position(is_it);
@@ -193,10 +198,10 @@ impl Allocator {
         state.is_asked = false;
         if pages > 0 {
             state.dry.clear();
-        } else if !state.dry.contains(&at) {
+        } else if !state.dry.contains(&at) && places.has_pages(at) {
             state.dry.push(at);
         }
-        if pages == 0 && !state.are_dry(nodes) {
+        if pages == 0 && !state.are_dry(places.nodes()) {
             return Ok(Vec::new());
         }
         state.demand = (state.demand * 2).min(most);
@@ -342,8 +347,9 @@ impl Client {
 
     /// Asks for pages where they run out.
     pub(crate) fn ask_for_grants(&mut self, now: Time) {
-        let live: Vec<_> = self.nodes.live().collect();
-        for (at, grant) in self.allocator.asks(&live, self.nodes.count()) {
+        let places = self.nodes.places();
+        let live: Vec<_> = self.nodes.live().filter(|at| places.has_pages(*at)).collect();
+        for (at, grant) in self.allocator.asks(&live, places.nodes()) {
             // The releases that are due go before it.
             self.send(now, at, grant);
             self.allocator.asked(at, grant);
@@ -352,11 +358,13 @@ impl Client {
 
     /// Pages were granted, or none if the store has no room.
     pub(crate) fn granted(&mut self, now: Time, at: At, granted: &Granted) -> Result<(), Goodbye> {
-        if granted.ranges.iter().flat_map(|range| range.pages()).any(|page| self.nodes.places().of(page) != at) {
-            let text = format!("expected a grant of the node's own pages, got {:?}", granted.ranges);
-            return Err(Goodbye::malformed(text));
+        let waiters = self.allocator.granted(at, granted, self.nodes.places())?;
+        // A shard may have moved since its node has granted pages of it.
+        let places = self.nodes.places();
+        let moved = granted.ranges.iter().flat_map(|range| range.pages()).filter(|page| places.of(*page) != at);
+        for page in moved.collect::<Vec<_>>() {
+            self.lose_grant(page);
         }
-        let waiters = self.allocator.granted(at, granted, self.nodes.count())?;
         self.nodes[at].session.releases_may_go(now);
         if granted.ranges.iter().any(|range| range.count > 0) {
             for txn in waiters {

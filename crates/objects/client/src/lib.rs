@@ -34,7 +34,7 @@
 //! | `invalidation`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
-//! | `nodes`, `placement` | the nodes of the store, and which of them has which page |
+//! | `nodes`, `placement`, `incarnations` | the nodes of the store, which of them has which page, and their lives |
 //! | `link` | sending to a node, and giving up |
 //! | `session`, `sessions` | a session: its state, and its course from hello to end |
 //! | `txns`, `waiting` | the table of transactions; which are woken when |
@@ -59,6 +59,7 @@ mod follow;
 mod fresh;
 mod group;
 mod help;
+mod incarnations;
 mod inspect;
 mod invalidation;
 mod link;
@@ -90,6 +91,7 @@ pub use config::Config;
 use create::Allocator;
 use group::Group;
 use help::Peers;
+use incarnations::Incarnations;
 use messages::{At, Phase, Pong, ToClient};
 use nodes::Nodes;
 pub use outputs::Output;
@@ -113,6 +115,7 @@ pub struct Client {
     out: Outputs,
     cache: Cache,
     nodes: Nodes,
+    incarnations: Incarnations,
     txns: Txns,
     claims: Claims,
     peers: Peers,
@@ -130,6 +133,7 @@ impl Client {
             out: Outputs::default(),
             cache: Cache::new(config.cache_bytes_limit, config.broken),
             nodes: Nodes::new(&config),
+            incarnations: Incarnations::default(),
             txns: Txns::new(config.patience, config.broken),
             claims: Claims::default(),
             peers: Peers::new(config.limits.peers),

@@ -13,7 +13,7 @@ use crate::fetch::Fetches;
 use crate::session::Session;
 use core::ops::{Deref, DerefMut};
 use messages::{At, StoreNodes, ToClient};
-use types::{Horizon, Incarnation, Map, NodeId, Time, Vector};
+use types::{Horizon, NodeId, Shard, Time, Vector};
 
 /// The session with a node, and the pages that are under way there.
 #[derive(Debug)]
@@ -28,14 +28,12 @@ pub(crate) struct Nodes {
     known: StoreNodes<Node>,
     /// The counts of all shards, of which every change has been learned to what the client holds.
     horizon: Vector,
-    /// The latest known incarnation of each node that commits were coordinated by.
-    incarnations: Map<NodeId, Incarnation>,
 }
 
 impl Nodes {
     pub(crate) fn new(config: &Config) -> Self {
         let known = StoreNodes::new(Node { session: Session::new(), fetches: Fetches::new(config) });
-        Self { known, horizon: Vector::new(), incarnations: Map::default() }
+        Self { known, horizon: Vector::new() }
     }
 
     /// The session with the home may be one with the redirector of a group, in a store of several nodes.
@@ -54,32 +52,25 @@ impl Nodes {
         self[at].id.unwrap_or(NodeId(0))
     }
 
-    /// The latest known incarnation of a node.
-    pub(crate) fn incarnation(&self, node: NodeId) -> Incarnation {
-        self.incarnations.get(&node).copied().unwrap_or(Incarnation(0))
-    }
-
-    /// A node is in this incarnation, or in a later one.
-    pub(crate) fn is_in(&mut self, node: NodeId, incarnation: Incarnation) {
-        let known = self.incarnations.entry(node).or_insert(incarnation);
-        *known = incarnation.max(*known);
-    }
-
-    /// Another store answers in the place of a node's.
-    pub(crate) fn forget_incarnation(&mut self, at: At) {
-        if let Some(id) = self[at].id {
-            self.incarnations.remove(&id);
-        }
-    }
-
     /// Every change through here has been learned of that concerns what the client holds.
     #[inline]
     pub(crate) fn horizon(&self) -> Horizon<'_> {
         Horizon { counts: &self.horizon, sharding: self[At::HOME].session.up.sharding() }
     }
 
-    /// Moves the horizon by the counts of a node, which gets an acknowledgement soon. Returns whether it moves.
+    /// Moves the horizon by the counts of a node's own shards, and the node gets an acknowledgement soon. Returns
+    /// whether it moves. A node may name a count of a shard that has moved away from it, or is about to move there.
     pub(crate) fn heard_through(&mut self, now: Time, at: At, through: &Vector) -> bool {
+        let places = self.places();
+        let is_elsewhere = |(shard, _): &(Shard, _)| places.are_known() && places.of_shard(*shard) != Some(at);
+        if through.counts().iter().any(is_elsewhere) {
+            let own = places.own(at, through);
+            return self.heard_own(now, at, &own);
+        }
+        self.heard_own(now, at, through)
+    }
+
+    fn heard_own(&mut self, now: Time, at: At, through: &Vector) -> bool {
         let moves = self[at].session.heard_through(now, through);
         if moves {
             self.horizon.join(through);

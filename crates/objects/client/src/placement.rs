@@ -1,6 +1,7 @@
 //! Where the nodes of the store are, and which of them has which shard: as they say themselves.
 //!
-//! 1. Every node says the same, and says it again when something changes.
+//! 1. Every node says it, and says it again when something changes. They learn of changes at different times: of two
+//!    places of a shard the one in the later opening counts, and of two addresses of a node the one of the later start.
 //! 2. A page under way at a node that does not have it is asked for at the one that has. If neither knows better, the
 //!    page waits until some node does.
 //! 3. A shard that has moved to another node leaves nothing behind: its pages are dropped, as the new node does not
@@ -13,7 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{At, Change, Elsewhere, Placement};
-use types::Time;
+use types::{Rule, Time};
 
 impl Client {
     /// A node says where the shards are.
@@ -39,16 +40,18 @@ impl Client {
             }
         }
         if is_first {
-            // What a redirector has told is as good as if the nodes had.
+            // A redirector's word counts as the nodes' own.
             self.nodes.share_counts(|node| &mut node.session.up);
         } else {
             for (page, before) in before {
-                if self.nodes.places().of(page) != before {
+                if self.nodes.places().of(page) != before && !self.config.broken.is(Rule::DropMoved) {
                     self.drop_page(page);
                     self.lose_grant(page);
                 }
             }
         }
+        self.allocator.shards_may_have_moved();
+        self.ask_for_grants(now);
         self.commits.take_ways(|txn| self.nodes.coordinator_of(txn));
         self.send_strays(now);
         Ok(())

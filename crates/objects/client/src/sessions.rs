@@ -98,7 +98,7 @@ impl Client {
     /// we know to be over has not learned of the store's restart yet: we forget nothing, and go elsewhere until it has.
     fn know_store(&mut self, at: At, welcome: &Welcome) -> Result<(), Goodbye> {
         let is_of_redirector = welcome.features & GROUP != 0;
-        let known = self.nodes.incarnation(welcome.node);
+        let known = self.incarnations.of(welcome.node);
         let session = &mut self.nodes[at].session;
         if let Err(Goodbye { reason, mut text }) = session.up.continues(welcome)
             && welcome.features & SEVERAL == 0
@@ -120,7 +120,7 @@ impl Client {
             }
             return Err(Goodbye { reason, text });
         }
-        self.nodes.is_in(welcome.node, welcome.incarnation);
+        self.incarnations.raise(welcome.node, welcome.incarnation);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Client {
             self.look_again(now);
         }
         let most = self.nodes[at].session.up.limits().commits;
-        for resend in self.commits.resume(at, most, &self.nodes, self.config.broken) {
+        for resend in self.commits.resume(at, most, &self.incarnations, self.config.broken) {
             match resend {
                 Resend::Request(request) => self.send(now, at, request),
                 Resend::Ask(txn) => self.send(now, at, AskOutcome { txn }),
@@ -258,7 +258,9 @@ impl Client {
         let session = &mut self.nodes[at].session;
         session.up.forget_store();
         session.told = Vector::new();
-        self.nodes.forget_incarnation(at);
+        if let Some(node) = self.nodes[at].id {
+            self.incarnations.forget(node);
+        }
         self.nodes.forget_horizon();
     }
 

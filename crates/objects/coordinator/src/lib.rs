@@ -159,6 +159,11 @@ impl Coordinator {
         self.masters.place_of(shard)
     }
 
+    /// The node of a shard, and its opening there.
+    pub fn shard_at(&self, shard: Shard) -> Option<(NodeId, Opening)> {
+        self.masters.shard_at(shard)
+    }
+
     /// A session has said hello.
     pub fn connected(&mut self, session: SessionId) {
         self.sessions.insert(session, 0);

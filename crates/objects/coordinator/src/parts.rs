@@ -76,6 +76,11 @@ impl Masters {
         self.places.get(&shard).map(|place| place.node)
     }
 
+    /// The node of a shard, and its opening there.
+    pub(crate) fn shard_at(&self, shard: Shard) -> Option<(NodeId, Opening)> {
+        self.places.get(&shard).map(|place| (place.node, place.opening))
+    }
+
     fn of(&self, shard: Shard) -> NodeId {
         self.places.get(&shard).map_or(self.own, |place| place.node)
     }

@@ -22,6 +22,7 @@ impl Master {
                 Waiter::Ahead(session, ahead) => self.leave_out_damaged(session, ahead),
                 Waiter::Commit(ticket) => self.admit_again(now, ticket),
                 Waiter::WriteBack => self.is_damaged_in_batch(page),
+                Waiter::Copy(to) => drop(self.copy_page(to, page)),
             }
         }
     }

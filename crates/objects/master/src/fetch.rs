@@ -29,6 +29,16 @@ impl Fetches {
         self.at_least.retain(|(of, _)| *of != session);
     }
 
+    /// Takes out what waits for counts and is meant: the session, the page, and the number of the fetch.
+    pub(crate) fn take_at_least(&mut self, is_meant: impl Fn(PageId) -> bool) -> Vec<(SessionId, PageId, u64)> {
+        let mut taken = Vec::new();
+        for (session, fetch) in &mut self.at_least {
+            taken.extend(fetch.pages.extract_if(.., |page| is_meant(*page)).map(|page| (*session, page, fetch.number)));
+        }
+        self.at_least.retain(|(_, fetch)| !fetch.pages.is_empty());
+        taken
+    }
+
     /// A commit was applied.
     pub(crate) fn has_applied(&mut self) {
         self.may_go = true;
@@ -58,7 +68,7 @@ impl Master {
         let left_out = pages.split_off(if may_hold { pages.len().min(room) } else { 0 });
         *outstanding += pages.len();
         let fetch = Fetch { pages, at_least, number, follow };
-        if self.pages.applied().reaches(&fetch.at_least) || self.config.broken.is(Rule::FetchAtLeast) {
+        if self.reaches(&fetch) || self.config.broken.is(Rule::FetchAtLeast) {
             self.serve(from, &fetch);
         } else {
             self.fetches.at_least.push((from, fetch));
@@ -114,12 +124,19 @@ impl Master {
         if !mem::take(&mut self.fetches.may_go) || self.fetches.at_least.is_empty() {
             return;
         }
-        let applied = self.pages.applied();
-        let is_due = |(_, fetch): &mut (SessionId, Fetch)| applied.reaches(&fetch.at_least);
-        let due: Vec<_> = self.fetches.at_least.extract_if(.., is_due).collect();
+        let (due, waiting): (Vec<_>, Vec<_>) =
+            mem::take(&mut self.fetches.at_least).into_iter().partition(|(_, fetch)| self.reaches(fetch));
+        self.fetches.at_least = waiting;
         for (session, fetch) in due {
             self.serve(session, &fetch);
         }
+    }
+
+    /// Whether the counts are applied that a fetch names, of the shards that are served and of those of its pages.
+    fn reaches(&self, fetch: &Fetch) -> bool {
+        let applied = self.pages.applied();
+        let is_there = |page: &PageId| self.pages.applied_to(*page) >= self.pages.count_of(*page, &fetch.at_least);
+        self.shards.reach(applied, &fetch.at_least) && fetch.pages.iter().all(is_there)
     }
 
     /// Answers for what is in memory, and has the rest read. The first page is wanted at once, and empty if it does not

@@ -126,12 +126,12 @@ impl Grants {
         grants
     }
 
-    /// All pages of the space below `next` were granted.
-    pub(crate) fn granted_below(&mut self, space: u32, next: u32) {
+    /// All pages of the space below `next` were granted. Returns whether that is more than was known.
+    pub(crate) fn granted_below(&mut self, space: u32, next: u32) -> bool {
         let known = self.next.entry(space).or_default();
         let next = next.max(*known).max(1);
         self.count += (next - *known) as usize;
-        *known = next;
+        core::mem::replace(known, next) < next
     }
 
     /// How many pages there are, but for those of spaces in which nothing was ever granted.
@@ -199,6 +199,15 @@ impl Grants {
         match self.owned_by.get_mut(&owner) {
             Some(owned) if *owned > 1 => *owned -= 1,
             _ => drop(self.owned_by.remove(&owner)),
+        }
+    }
+
+    /// Ends the grants of the pages that are meant.
+    pub(crate) fn end_grants(&mut self, is_meant: impl Fn(PageId) -> bool) {
+        let runs = self.owned.iter().map(|(&first, run)| PageRange { first, count: run.count });
+        let meant: Vec<_> = runs.flat_map(PageRange::pages).filter(|page| is_meant(*page)).collect();
+        for page in meant {
+            self.end_grant(page);
         }
     }
 

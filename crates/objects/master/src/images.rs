@@ -10,7 +10,7 @@ use crate::ticket::Ticket;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use messages::Follow;
-use types::{Map, ObjectPage, PageId, SessionId};
+use types::{Map, NodeId, ObjectPage, PageId, SessionId};
 
 /// The use of an image that has been read.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) enum Waiter {
     Commit(Ticket),
     /// The page can be written back.
     WriteBack,
+    /// A copy of the page goes to this node.
+    Copy(NodeId),
 }
 
 #[derive(Debug)]
@@ -64,6 +66,14 @@ impl Images {
         }
     }
 
+    /// The home has another image, which is not at hand: none is kept.
+    pub(crate) fn remove(&mut self, page: PageId) {
+        if let Some(cached) = self.cached.remove(&page) {
+            self.bytes -= cached.image.len();
+            self.clock.retain(|other| *other != page);
+        }
+    }
+
     /// The home has a newer image: it takes the place of one that is kept. Returns whether there is one.
     pub(crate) fn replace(&mut self, page: PageId, image: &ObjectPage) -> bool {
         let Some(cached) = self.cached.get_mut(&page) else { return false };
@@ -96,7 +106,7 @@ impl Images {
     pub(crate) fn waiting_commits(&self) -> impl Iterator<Item = &Ticket> {
         self.waiting.values().flatten().filter_map(|waiter| match waiter {
             Waiter::Commit(ticket) => Some(ticket),
-            Waiter::Fetch(..) | Waiter::Ahead(..) | Waiter::WriteBack => None,
+            Waiter::Fetch(..) | Waiter::Ahead(..) | Waiter::WriteBack | Waiter::Copy(_) => None,
         })
     }
 

@@ -25,8 +25,9 @@ impl Master {
     pub fn prepare(&mut self, now: Time, from: Origin, prepare: Prepare) {
         let request = prepare.request.clone();
         let serves = self.shards.serve(&prepare.openings);
+        let closes = self.shards.is_closing(&prepare.openings);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
-        if !serves || self.is_leaving(&ticket) {
+        if !serves || ((closes || self.is_closing_down()) && ticket.writes()) {
             return self.is_busy(&ticket);
         }
         if !ticket.writes() {
@@ -158,6 +159,7 @@ impl Master {
             Waiter::Ahead(session, ahead) => self.has_read_ahead(session, ahead),
             Waiter::Commit(ticket) => self.admit_again(now, ticket),
             Waiter::WriteBack => self.has_read_for_batch(page),
+            Waiter::Copy(to) => drop(self.copy_page(to, page)),
         }
     }
 }

@@ -87,7 +87,7 @@ pub(crate) struct Leases {
     waiting: BTreeMap<TxnId, Waiting>,
 }
 
-/// Leases that were given before a restart and may still last.
+/// Leases that may still last: they were given before a restart, or by the last master of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlierLeases {
     /// The spaces that they are on, in order.
@@ -97,6 +97,14 @@ pub struct EarlierLeases {
 }
 
 impl EarlierLeases {
+    /// Others may last as well.
+    pub(crate) fn join(&mut self, others: Self) {
+        self.spaces.extend(others.spaces);
+        self.spaces.sort_unstable();
+        self.spaces.dedup();
+        self.until = self.until.max(others.until);
+    }
+
     /// Until when a change of the page waits for them.
     fn until(&self, page: PageId) -> Time {
         if self.spaces.contains(&page.space) { self.until } else { Time::ZERO }

@@ -8,7 +8,8 @@
 //!   [`Master::has_room`], [`Master::disconnected`];
 //! - the commits: [`Master::prepare`], [`Master::withdraw`], [`Master::logged`], [`Master::decide`],
 //!   [`Master::release`];
-//! - the other nodes: [`Master::open`], [`Master::lost_coordinator`];
+//! - the other nodes: [`Master::open`], [`Master::lost_coordinator`], and what has a shard move
+//!   ([`Master::list_pages`] to [`Master::forget_shard`] at one end, [`Master::take_copy`] at the other);
 //! - the disk: [`Master::has_read`], [`Master::is_damaged`], [`Master::installed`], [`Master::home_full`];
 //!
 //! and after each of them [`Master::follow_up`], then [`Master::poll_output`] until it returns nothing, and
@@ -26,7 +27,7 @@
 //! | `turns`, `losses`, `overlap` | commits that wait for a prepared one, or for a client that has lost often |
 //! | `validate` | is every slot that was read still the newest |
 //! | `pages`, `mob` | what each page is now |
-//! | `shards` | which shards are served, and how one opens |
+//! | `shards`, `moves` | which shards are served, and how one opens; and moves to another node |
 //! | `invalidations` | what is said to a session, and what goes before it |
 //! | `leases` | groups that may validate on their own, and watchers, which learn of each change before it is visible |
 //! | `grant` | which pages exist, and whose the empty ones are |
@@ -52,6 +53,7 @@ mod judge;
 mod leases;
 mod losses;
 mod mob;
+mod moves;
 mod need;
 mod outputs;
 mod overlap;
@@ -80,6 +82,7 @@ use leases::Leases;
 pub use leases::{EarlierLeases, longer};
 use losses::Losses;
 use messages::Advance;
+use moves::Moves;
 use outputs::Outputs;
 pub use outputs::{HomeImage, HomePage, Install, NextPage, Output, SetAside};
 use pages::Pages;
@@ -153,6 +156,7 @@ pub struct Master {
     grants: Grants,
     writeback: WriteBack,
     early: Early,
+    moves: Moves,
     /// When pages that were granted before the restart and not claimed since come back.
     unclaimed: Option<Time>,
     closing: bool,
@@ -182,6 +186,7 @@ impl Master {
             grants,
             writeback: WriteBack::new(),
             early: Early::default(),
+            moves: Moves::default(),
             unclaimed: None,
             closing: false,
             pages_sent: 0,
@@ -265,5 +270,11 @@ impl Master {
     /// The counts through which updates are applied.
     pub fn applied(&self) -> &Vector {
         self.pages.applied()
+    }
+
+    /// The counts through which updates are applied, and for shards that have moved to other nodes the highest versions
+    /// in the page home. This node never told a client of a higher count of such a shard.
+    pub fn known(&self) -> Vector {
+        self.pages.known()
     }
 }

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Goodbye;
-use messages::{Applied, Granted, ToClient, Vote};
+use messages::{Applied, CopiedPage, Granted, NotCopied, ToClient, Vote};
 use types::{NodeId, PageId, SessionId, SlotChange, Vector, Version};
 
 /// An action that a master wants done.
@@ -22,6 +22,10 @@ pub enum Output {
     Vote(NodeId, Vote),
     /// Tell the coordinator at this node.
     Applied(NodeId, Applied),
+    /// Send a node the copy of a page.
+    Copied(NodeId, CopiedPage),
+    /// Tell a node that there is no copy of a page.
+    NotCopied(NodeId, NotCopied),
     /// Read these pages from the home: [`crate::Master::has_read`] or [`crate::Master::is_damaged`] for each.
     Read(Vec<PageId>),
     /// Write pages back. One is outstanding at a time: [`crate::Master::installed`] or [`crate::Master::home_full`].

@@ -14,7 +14,7 @@ use crate::outputs::Outputs;
 use crate::ticket::Ticket;
 use crate::validate::{Locks, Stale, Verdict, image_bytes_bound};
 use crate::writeback::Installed;
-use crate::{Config, HomePage, SetAside};
+use crate::{Config, HomeImage, HomePage, SetAside};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -22,7 +22,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
-use messages::{Advance, CommitRequest, PageReads};
+use messages::{Advance, CommitRequest, Held, PageReads};
 use smallvec::SmallVec;
 use types::limits::PAGE_BYTES_MAX;
 use types::{
@@ -137,6 +137,15 @@ impl Pages {
     /// The counts through which updates are applied.
     pub(crate) fn applied(&self) -> &Vector {
         &self.applied
+    }
+
+    /// The counts through which updates are applied, and the highest versions of pages of shards that are not here.
+    pub(crate) fn known(&self) -> Vector {
+        let mut known = self.applied.clone();
+        for (&page, state) in self.table.iter().filter(|_| self.has_peers) {
+            known.raise(self.sharding.of(page), state.version);
+        }
+        known
     }
 
     /// The count through which updates of the page's shard are applied.
@@ -396,6 +405,53 @@ impl Pages {
         self.applied.raise(shard, applied);
         self.resumed.raise(shard, applied);
         self.recent.prune(&[(shard, applied)].into_iter().collect());
+    }
+
+    /// The page's version in the page home, zero if it is not there.
+    pub(crate) fn home_version(&self, page: PageId) -> Version {
+        self.table.get(&page).map_or(Version::ZERO, |state| state.home)
+    }
+
+    /// The pages of a shard that are in the page home, and their versions there.
+    pub(crate) fn home_versions(&self, shard: Shard) -> impl Iterator<Item = Held> + '_ {
+        let of_shard = self.table.iter().filter(move |(page, _)| self.sharding.of(**page) == shard);
+        let home = of_shard.map(|(&page, state)| Held { page, version: state.home });
+        home.filter(|held| held.version > Version::ZERO)
+    }
+
+    /// Whether a shard has something that is not written back.
+    pub(crate) fn is_dirty(&self, shard: Shard) -> bool {
+        self.mob.oldest_pages().any(|page| self.sharding.of(page) == shard)
+    }
+
+    /// The transactions that are prepared in a shard, including those that only read there.
+    pub(crate) fn prepared_in(&self, shard: Shard) -> impl Iterator<Item = &Prepared> {
+        let touches = move |request: &CommitRequest| {
+            let reads = request.reads.iter().map(|reads| reads.page);
+            let mut pages = reads.chain(request.writes.iter().map(|delta| delta.page));
+            pages.any(|page| self.sharding.of(page) == shard)
+        };
+        self.prepared.values().filter(move |prepared| prepared.parts.iter().any(|part| touches(part)))
+    }
+
+    /// The page home has a copy of a page whose shard is not served here.
+    pub(crate) fn copied(&mut self, copy: &HomeImage) {
+        let HomeImage { page, version, ref image } = *copy;
+        self.aside.remove(&page);
+        self.damaged.remove(&page);
+        self.images.remove(page);
+        self.table.insert(page, PageState { version, home: version, home_bytes: image.len() as u32 });
+    }
+
+    /// A shard is another node's: of its pages the versions in the page home are remembered, and nothing else.
+    pub(crate) fn forget_shard(&mut self, shard: Shard) {
+        for counts in [&mut self.applied, &mut self.resumed] {
+            *counts = counts.counts().iter().copied().filter(|(other, _)| *other != shard).collect();
+        }
+        let held: Vec<_> = self.directory.all_pages().filter(|page| self.sharding.of(*page) == shard).collect();
+        for page in held {
+            self.directory.forget_page(page);
+        }
     }
 
     /// The highest version of any page of a shard.

@@ -75,7 +75,7 @@ impl Master {
     /// If that is more than there is.
     pub fn ack(&mut self, from: SessionId, ack: &Ack) -> Result<(), Goodbye> {
         let applied = self.pages.applied();
-        if !applied.reaches(&ack.through) {
+        if !self.shards.reach(applied, &ack.through) {
             let text = format!("expected an acknowledgement of up to {applied}, got {}", ack.through);
             return Err(Goodbye::malformed(text));
         }
@@ -93,7 +93,7 @@ impl Master {
         for held in pages {
             newest.raise(self.config.sharding.of(held.page), held.version);
         }
-        if !applied.reaches(&newest) {
+        if !self.shards.reach(applied, &newest) {
             let text = format!("expected versions up to {applied}, got {newest}");
             return Err(Goodbye { reason: GoodbyeReason::Done, text });
         }
@@ -114,7 +114,8 @@ impl Master {
     pub(crate) fn compare(&mut self, from: SessionId, held: Held, horizon: &Vector) -> Comparison {
         let Held { page, version: prev } = held;
         let known = prev.max(self.pages.count_of(page, horizon));
-        if known > self.pages.applied_to(page) || !self.may_hold(from, page) {
+        let is_here = self.shards.serves(self.config.sharding.of(page));
+        if !is_here || known > self.pages.applied_to(page) || !self.may_hold(from, page) {
             return Comparison::Unknown;
         }
         self.pages.directory().list(page, from);
@@ -142,8 +143,9 @@ impl Master {
         let Some(client) = self.sessions.client(from) else { return };
         let known = self.pages.count_of(page, horizon);
         let is_unused = self.pages.version(page) <= known && !self.pages.is_in_use(page);
+        let is_here = self.shards.serves(self.config.sharding.of(page));
         let may_claim = is_unused || self.config.broken.is(Rule::ClaimUnused);
-        if may_claim && self.grants.claim(client, page) {
+        if is_here && may_claim && self.grants.claim(client, page) {
             self.pages.directory().list(page, from);
         } else {
             self.drop_page(from, page);

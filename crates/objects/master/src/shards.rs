@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   not here --open: all logs have told what they hold--> served in this opening --> the node ends
+//!                                                         |            ^      \-------> closed, and moved (`moves`)
+//!                                                         +--closing --+
 //! ```
 //! 1. A shard is served from its opening on. Before, its master judges nothing and writes nothing back.
 //! 2. The deltas of all logs are applied in the order of their counts, each unless the page home has it
@@ -12,8 +14,7 @@
 //!    (**CleanClose**). Then no log holds anything for its shards, and their next opening asks none.
 
 use crate::Master;
-use crate::ticket::Ticket;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use messages::{Openings, RecalledCommit};
 use types::{NodeId, Opening, Position, Rule, Shard, TxnId, Vector, Version};
@@ -24,20 +25,56 @@ pub(crate) enum Shards {
     /// All there are: the store has one node.
     All,
     /// The shards that are open, and in which opening.
-    Opened(BTreeMap<Shard, Opening>),
+    Opened { served: BTreeMap<Shard, Opening>, closing: BTreeSet<Shard> },
 }
 
 impl Shards {
     pub(crate) fn new(has_peers: bool) -> Self {
-        if has_peers { Self::Opened(BTreeMap::new()) } else { Self::All }
+        if has_peers { Self::Opened { served: BTreeMap::new(), closing: BTreeSet::new() } } else { Self::All }
     }
 
     /// Whether all of these are served in these openings.
     pub(crate) fn serve(&self, openings: &Openings) -> bool {
         match self {
             Self::All => true,
-            Self::Opened(opened) => openings.iter().all(|(shard, opening)| opened.get(shard) == Some(opening)),
+            Self::Opened { served, .. } => openings.iter().all(|(shard, opening)| served.get(shard) == Some(opening)),
         }
+    }
+
+    /// Whether `applied` reaches these counts in the shards that are served. A session may name others, which move.
+    pub(crate) fn reach(&self, applied: &Vector, counts: &Vector) -> bool {
+        counts.counts().iter().all(|&(shard, count)| count <= applied.of(shard) || !self.serves(shard))
+    }
+
+    /// Whether any of these is about to close.
+    pub(crate) fn is_closing(&self, openings: &Openings) -> bool {
+        matches!(self, Self::Opened { closing, .. } if openings.iter().any(|(shard, _)| closing.contains(shard)))
+    }
+
+    /// The shards that are about to close.
+    pub(crate) fn closing(&self) -> impl Iterator<Item = Shard> + '_ {
+        let closing = match self {
+            Self::Opened { closing, .. } => Some(closing),
+            Self::All => None,
+        };
+        closing.into_iter().flatten().copied()
+    }
+
+    /// Sets whether a shard is about to close.
+    pub(crate) fn set_closing(&mut self, shard: Shard, is_closing: bool) {
+        let Self::Opened { served, closing } = self else { return };
+        if is_closing && served.contains_key(&shard) {
+            closing.insert(shard);
+        } else {
+            closing.remove(&shard);
+        }
+    }
+
+    /// Ends the service of a shard. Returns the opening in which it was served.
+    pub(crate) fn remove(&mut self, shard: Shard) -> Option<Opening> {
+        let Self::Opened { served, closing } = self else { return None };
+        closing.remove(&shard);
+        served.remove(&shard)
     }
 
     /// Whether all there are are served, as the store has one node.
@@ -49,7 +86,7 @@ impl Shards {
     pub(crate) fn serves(&self, shard: Shard) -> bool {
         match self {
             Self::All => true,
-            Self::Opened(opened) => opened.contains_key(&shard),
+            Self::Opened { served, .. } => served.contains_key(&shard),
         }
     }
 }
@@ -75,20 +112,28 @@ impl Master {
         }
         let last = found.iter().map(|commit| commit.count).max().unwrap_or_default();
         self.pages.resume_shard(shard, through.max(last).max(self.pages.newest_of(shard)));
-        if let Shards::Opened(opened) = &mut self.shards {
-            opened.insert(shard, opening);
+        if let Shards::Opened { served, .. } = &mut self.shards {
+            served.insert(shard, opening);
         }
     }
 
     /// Whether the node closes, and prepares no more transactions. Its own coordinator takes no new ones, and says why.
-    pub(crate) fn is_leaving(&self, ticket: &Ticket) -> bool {
-        self.closing && self.config.has_peers && ticket.writes()
+    pub(crate) fn is_closing_down(&self) -> bool {
+        self.closing && self.config.has_peers
     }
 
     /// The shards that are served here, each with the count through which it is applied.
     pub fn served(&self) -> Vec<(Shard, Version)> {
-        let Shards::Opened(opened) = &self.shards else { return Vec::new() };
-        opened.keys().map(|&shard| (shard, self.pages.applied().of(shard))).collect()
+        let Shards::Opened { served, .. } = &self.shards else { return Vec::new() };
+        served.keys().map(|&shard| (shard, self.pages.applied().of(shard))).collect()
+    }
+
+    /// Whether any shard is served that is not about to close.
+    pub fn serves_any(&self) -> bool {
+        match &self.shards {
+            Shards::All => true,
+            Shards::Opened { served, closing } => served.keys().any(|shard| !closing.contains(shard)),
+        }
     }
 
     /// Whether a shard is served.

@@ -54,6 +54,8 @@ struct Batch {
     pages: Vec<Installed>,
     /// Changes to pages that cannot be read.
     aside: Vec<SetAside>,
+    /// Pages of shards that move here.
+    copies: Vec<HomeImage>,
 }
 
 #[derive(Debug)]
@@ -143,6 +145,8 @@ impl Master {
         let pressed = self.closing || self.is_short_of_room() || log.is_short || log.is_tight;
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && (!mob.is_empty() || log.is_ahead))
+            || self.moves.has_copies()
+            || (self.moves.are_any_leaving() && self.leaving_pages().next().is_some())
             || (!mob.is_empty() && self.writeback.last_commit + IDLE <= now)
     }
 
@@ -173,7 +177,18 @@ impl Master {
             bytes += self.pages.image_bytes_bound(*page);
             before == 0 || bytes <= self.config.limits.write_back_bytes
         };
+        if self.moves.are_any_leaving() {
+            let leaving: Vec<_> = self.leaving_pages().take_while(|page| fits(page)).collect();
+            if !leaving.is_empty() {
+                return leaving;
+            }
+        }
         self.pages.mob().oldest_pages().take_while(|page| fits(page)).collect()
+    }
+
+    /// The pages that wait for write-back of shards that move to another node.
+    fn leaving_pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.pages.mob().oldest_pages().filter(|page| self.moves.is_leaving(self.config.sharding.of(*page)))
     }
 
     /// Takes a page that cannot be read out of the batch, and sets its changes aside.
@@ -209,13 +224,18 @@ impl Master {
         };
         let pages: Vec<_> = pages.iter().map(as_now).collect();
         let aside: Vec<_> = damaged.iter().map(|&page| self.pages.set_aside(page)).collect();
+        let copies = self.moves.take_batch(self.config.limits.write_back_bytes);
+        let mut applied = self.pages.applied().clone();
+        for copy in &copies {
+            applied.raise(self.config.sharding.of(copy.page), copy.version);
+        }
         self.out.push(Output::Install(Install {
-            pages: pages.iter().map(Installed::to_home).collect(),
-            applied: self.pages.applied().clone(),
+            pages: pages.iter().map(Installed::to_home).chain(copies.iter().cloned()).collect(),
+            applied,
             next_pages: self.grants.next_pages(),
             aside: self.pages.aside_with(&pages, &aside),
         }));
-        self.writeback.stage = Stage::Installing(Batch { pages, aside });
+        self.writeback.stage = Stage::Installing(Batch { pages, aside, copies });
     }
 
     /// The batch is written back.
@@ -223,13 +243,16 @@ impl Master {
         if let Stage::Installing(batch) = core::mem::replace(&mut self.writeback.stage, Stage::Idle) {
             self.pages.installed(&batch.pages, &batch.aside);
             self.pages_are_home(batch.pages.iter().map(|installed| installed.page));
+            self.copies_are_home(&batch.copies);
+            self.moves.look_again();
             self.writeback.home_full = false;
         }
     }
 
     /// The home had no room for the batch. Its pages stay in the MOB.
     pub fn home_full(&mut self, now: Time) {
-        if let Stage::Installing(_) = self.writeback.stage {
+        if let Stage::Installing(batch) = &mut self.writeback.stage {
+            self.moves.put_back(core::mem::take(&mut batch.copies));
             self.writeback.home_full = true;
             self.writeback.stage = Stage::Waiting { until: now + FULL_RETRY };
         }

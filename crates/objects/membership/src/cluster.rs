@@ -47,6 +47,11 @@ impl Cluster {
         Ok(Self { url: url.clone(), keys: Keys::new(&url.name), etcd })
     }
 
+    /// Its address.
+    pub fn url(&self) -> &EtcdUrl {
+        &self.url
+    }
+
     /// Reads all keys of the store.
     ///
     /// # Errors
@@ -117,7 +122,7 @@ impl Cluster {
             let node = new.nodes[usize::from(shard) % new.nodes.len()].clone();
             Operation::Put(
                 self.keys.of(Key::Placement(Shard(shard))),
-                text(&PlacementRecord { node, closed: None }),
+                text(&PlacementRecord { node, closed: None, to: None }),
                 None,
             )
         };

@@ -4,7 +4,7 @@ use crate::MembershipError;
 use crate::keys::{Key, Keys};
 use crate::records::{Drawn, OpeningRecord, SequencerRecord, text};
 use crate::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Store;
 use types::{Epoch, NodeId, Opening, Shard, Time, Version};
 
@@ -16,8 +16,14 @@ type Openings = BTreeMap<Shard, Opening>;
 pub(crate) enum Change {
     /// Other nodes have these shards, each in an opening.
     Place(Vec<(Shard, NodeId, Opening)>),
-    /// A node is reached at this address.
-    Address(NodeId, String),
+    /// The store has this node.
+    Member(NodeId),
+    /// A node is reached at this address, since it was started this often.
+    Address(NodeId, u64, String),
+    /// These shards move here, each from a node.
+    Incoming(Vec<(Shard, NodeId)>),
+    /// These shards of this node move to other nodes.
+    Outgoing(Vec<(Shard, NodeId)>),
     /// These shards open here: the logs of all nodes are asked.
     Open(Openings),
     /// A shard opens here that was closed in order at this count.
@@ -33,7 +39,10 @@ impl Change {
     pub(crate) fn tell(self, store: &mut Store, now: Time) {
         match self {
             Self::Place(places) => store.place(now, &places),
-            Self::Address(node, address) => store.node_is_at(now, node, &address),
+            Self::Member(node) => store.admit(now, node),
+            Self::Address(node, start, address) => store.node_is_at(now, node, start, &address),
+            Self::Incoming(moves) => store.set_incoming(now, &moves),
+            Self::Outgoing(moves) => store.set_outgoing(now, &moves),
             Self::Open(openings) => store.open(now, &openings.into_iter().collect()),
             Self::OpenClosed(shard, opening, count) => store.open_closed(now, shard, opening, count),
             Self::Sequence(epoch) => store.sequence(now, epoch),
@@ -49,8 +58,12 @@ pub(crate) struct Follower {
     node: String,
     run: Drawn,
     placed: BTreeMap<Shard, (NodeId, Opening)>,
-    addresses: BTreeMap<NodeId, String>,
-    has_opened: bool,
+    members: BTreeSet<NodeId>,
+    addresses: BTreeMap<NodeId, (u64, String)>,
+    incoming: Vec<(Shard, NodeId)>,
+    outgoing: Vec<(Shard, NodeId)>,
+    /// The openings of this run that the store has learned of.
+    opened: BTreeMap<Shard, Opening>,
     sequencer: Option<SequencerRecord>,
     /// The highest numbers that were seen.
     epoch: u32,
@@ -65,8 +78,11 @@ impl Follower {
             node: node.to_owned(),
             run,
             placed: BTreeMap::new(),
+            members: BTreeSet::new(),
             addresses: BTreeMap::new(),
-            has_opened: false,
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            opened: BTreeMap::new(),
             sequencer: None,
             epoch,
             openings: BTreeMap::new(),
@@ -80,9 +96,11 @@ impl Follower {
     pub(crate) fn learn(&mut self, view: &View) -> Result<Vec<Change>, MembershipError> {
         self.never_back(view)?;
         let mut changes = Vec::new();
+        self.learn_members(view, &mut changes);
         self.learn_placement(view, &mut changes);
         self.learn_addresses(view, &mut changes);
         self.open(view, &mut changes);
+        self.learn_moves(view, &mut changes);
         self.learn_sequencer(view, &mut changes);
         Ok(changes)
     }
@@ -118,28 +136,55 @@ impl Follower {
         }
     }
 
+    fn learn_members(&mut self, view: &View, changes: &mut Vec<Change>) {
+        changes.extend(view.members().into_iter().filter(|node| self.members.insert(*node)).map(Change::Member));
+    }
+
     fn learn_addresses(&mut self, view: &View, changes: &mut Vec<Change>) {
         for (node, record) in &view.nodes {
-            let (Some(number), address) = (view.number(node), &record.value.address) else { continue };
-            if self.addresses.get(&number) != Some(address) {
-                self.addresses.insert(number, address.clone());
-                changes.push(Change::Address(number, address.clone()));
+            let (Some(number), Some(member)) = (view.number(node), view.members.get(node)) else { continue };
+            let place = (member.value.start, record.value.address.clone());
+            if self.addresses.get(&number) != Some(&place) {
+                changes.push(Change::Address(number, place.0, place.1.clone()));
+                self.addresses.insert(number, place);
             }
         }
     }
 
-    /// The shards of the node open together, once all openings are this run's: so each log is read once.
+    fn learn_moves(&mut self, view: &View, changes: &mut Vec<Change>) {
+        let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+        for (shard, from, to) in view.moves() {
+            let (Some(at), Some(next)) = (view.number(from), view.number(to)) else { continue };
+            if to == self.node {
+                incoming.push((shard, at));
+            } else if from == self.node {
+                outgoing.push((shard, next));
+            }
+        }
+        if outgoing != self.outgoing {
+            changes.push(Change::Outgoing(outgoing.clone()));
+            self.outgoing = outgoing;
+        }
+        if incoming != self.incoming {
+            changes.push(Change::Incoming(incoming.clone()));
+            self.incoming = incoming;
+        }
+    }
+
+    /// The shards of the node open together at first, once all openings are this run's: so each log is read once.
     fn open(&mut self, view: &View, changes: &mut Vec<Change>) {
         let own: Vec<_> = view.shards_of(&self.node).map(|shard| (shard, view.openings.get(&shard))).collect();
         let is_own = |opening: &OpeningRecord| opening.run == self.run;
         let has_all = own.iter().all(|(_, opening)| opening.is_some_and(|opening| is_own(&opening.value)));
-        if self.has_opened || !has_all {
+        if !has_all {
             return;
         }
-        self.has_opened = true;
         let mut asked = Openings::new();
         for (shard, opening) in own.into_iter().filter_map(|(shard, opening)| Some((shard, &opening?.value))) {
             let number = Opening(opening.opening);
+            if self.opened.insert(shard, number) == Some(number) {
+                continue;
+            }
             match opening.closed() {
                 Some(count) => changes.push(Change::OpenClosed(shard, number, count)),
                 None => drop(asked.insert(shard, number)),
@@ -199,9 +244,12 @@ mod tests {
         // Shards that were never opened have their place.
         let never = |shard, node| (Shard(shard), NodeId(node), Opening(0));
         let expected = [
+            Change::Member(NodeId(0)),
+            Change::Member(NodeId(1)),
+            Change::Member(NodeId(2)),
             Change::Place(vec![(Shard(0), NodeId(0), Opening(5)), never(2, 2), never(3, 0), never(5, 2)]),
-            Change::Address(NodeId(0), "a:1".into()),
-            Change::Address(NodeId(2), "a:3".into()),
+            Change::Address(NodeId(0), 0, "a:1".into()),
+            Change::Address(NodeId(2), 0, "a:3".into()),
         ];
         assert_eq!(n2.learn(&view(&at_first)).unwrap(), expected);
         assert_eq!(n2.learn(&view(&at_first)).unwrap(), []);
@@ -215,7 +263,7 @@ mod tests {
         ];
         let expected = [
             Change::Place(vec![(Shard(0), NodeId(0), Opening(6))]),
-            Change::Address(NodeId(0), "a:9".into()),
+            Change::Address(NodeId(0), 0, "a:9".into()),
             Change::OpenClosed(Shard(4), Opening(8), Version(99)),
             Change::Open([(Shard(1), Opening(2))].into_iter().collect()),
             Change::FollowSequencer(NodeId(0)),
@@ -229,7 +277,7 @@ mod tests {
         let mut n2 = follower();
         let elected =
             [entry(Key::Sequencer, r#"{"node":"n2","run":"000000000000000a","epoch":4}"#), entry(Key::Epoch, "4")];
-        assert_eq!(n2.learn(&view(&elected)).unwrap()[1..], [Change::Sequence(Epoch(4))]);
+        assert_eq!(n2.learn(&view(&elected)).unwrap()[4..], [Change::Sequence(Epoch(4))]);
         assert_eq!(n2.learn(&view(&elected)).unwrap(), []);
         // The key is gone, and comes back with the next term.
         assert_eq!(n2.learn(&view(&[entry(Key::Epoch, "4")])).unwrap(), []);

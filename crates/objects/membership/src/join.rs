@@ -107,7 +107,8 @@ impl<'a> Join<'a> {
         let Lease { id, length } = etcd.grant(view.lease())?;
         let own = Own { keys: keys.clone(), node: self.node.clone(), run: Drawn(random()?), lease: id };
         let opening = view.shards_of(&self.node).map(|shard| shard.0).collect();
-        let record = NodeRecord { address: self.address.clone(), run: own.run, opening, waits_for: Vec::new() };
+        let (address, waits_for, coming) = (self.address.clone(), Vec::new(), Vec::new());
+        let record = NodeRecord { address, run: own.run, opening, waits_for, coming };
         let (node, member) = (keys.of(Key::Node(&self.node)), keys.of(Key::Member(&self.node)));
         let compares = [
             Compare::Absent(node.clone()),

@@ -3,7 +3,8 @@
 //! ```text
 //!   each tick:  keep-alive --> the store's lease, counted from when it was sent
 //!               view, if etcd has changed --> what the store learns --> the next transaction --> view ...
-//!               what the store opens and whom it waits for --> nodes/NODE
+//!               what the store opens, whom it waits for and what it copies --> nodes/NODE
+//!   between:    a shard has arrived, or is closed to move --> the next tick at once
 //! ```
 //! While etcd is away everything continues until the lease is over. Then the store is silent, and the process starts it
 //! again from its directory when etcd is back.
@@ -12,20 +13,32 @@ use crate::MembershipError;
 use crate::binding::Binding;
 use crate::cluster::Cluster;
 use crate::follow::Follower;
-use crate::plan::{Own, SHARDS_PER_TRANSACTION, Transaction};
-use crate::records::NodeRecord;
+use crate::plan::{Closed, Moved, Own, SHARDS_PER_TRANSACTION, Transaction};
+use crate::records::{ComingRecord, NodeRecord};
 use crate::view::View;
 use database::LocalStore;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
-use std::time::Duration;
-use store::Store;
+use std::time::{Duration, Instant};
+use store::{ClosedShard, Progress, Store};
 use types::{NodeId, Shard, Time, Version, lease};
 
 /// The longest pause between two ticks, where a tenth of the lease is longer.
 const TICK_MAX: Duration = Duration::from_millis(250);
+
+/// The longest pause while shards move: as long as one is closed the commits in it wait.
+const TICK_OF_MOVES: Duration = Duration::from_millis(50);
+
+/// How often the store is looked at while shards move.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How long a shard may be closed before it stays where it was.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often the others are told how far copies are.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Transactions of one tick. The lease is kept between ticks.
 const TRANSACTIONS_PER_TICK: usize = 8;
@@ -56,6 +69,8 @@ pub struct Run<'a> {
     until: Time,
     /// Why etcd does not answer, if it does not.
     trouble: Option<String>,
+    /// When the others were told how far copies are.
+    told_progress: Time,
 }
 
 impl<'a> Run<'a> {
@@ -67,7 +82,7 @@ impl<'a> Run<'a> {
         view: View,
         until: Time,
     ) -> Self {
-        Self { cluster, own, follower, binding, view, until, trouble: None }
+        Self { cluster, own, follower, binding, view, until, trouble: None, told_progress: Time::ZERO }
     }
 
     /// Gives the store its lease, and as many of its shards as one tick opens. Call it before the store listens.
@@ -80,7 +95,6 @@ impl<'a> Run<'a> {
     /// Keeps the node a member until it is stopped or its lease is over. Then the store is silent. `on_trouble` learns
     /// why etcd does not answer, and `None` when it answers again.
     pub fn keep(&mut self, store: &LocalStore, stop: &AtomicBool, on_trouble: impl Fn(Option<&str>)) -> Ended {
-        let tick = (self.view.lease() / 10).min(TICK_MAX);
         let mut told = None;
         while !stop.load(Relaxed) {
             if let Err(ended) = self.tick(store) {
@@ -91,15 +105,26 @@ impl<'a> Run<'a> {
                 on_trouble(self.trouble.as_deref());
                 told.clone_from(&self.trouble);
             }
-            if self.is_settled() {
-                sleep(tick);
-            }
+            self.pause(store);
         }
         Ended::Stopped
     }
 
-    fn is_settled(&self) -> bool {
-        self.own.next(&self.view).is_none() || self.trouble.is_some()
+    /// Waits for the next tick, unless there is something to do.
+    fn pause(&self, store: &LocalStore) {
+        let tick = (self.view.lease() / 10).min(TICK_MAX);
+        if self.trouble.is_some() {
+            return sleep(tick);
+        }
+        let is_moving = self.view.moves().next().is_some();
+        let (begun, tick) = (Instant::now(), if is_moving { tick.min(TICK_OF_MOVES) } else { tick });
+        loop {
+            let left = tick.saturating_sub(begun.elapsed());
+            if left.is_zero() || self.own.next(&self.view, &moved(store)).is_some() {
+                return;
+            }
+            sleep(if is_moving { left.min(LOOK_EVERY) } else { left });
+        }
     }
 
     fn tick(&mut self, store: &LocalStore) -> Result<(), Ended> {
@@ -138,7 +163,7 @@ impl<'a> Run<'a> {
         }
         for _ in 0..TRANSACTIONS_PER_TICK {
             self.learn(store)?;
-            let Some(transaction) = self.own.next(&self.view) else { break };
+            let Some(transaction) = self.own.next(&self.view, &moved(store)) else { break };
             self.commit(&transaction)?;
         }
         self.report(store)
@@ -165,17 +190,21 @@ impl<'a> Run<'a> {
     /// Tells the others what the node opens, and whom it waits for.
     fn report(&mut self, store: &LocalStore) -> Result<(), Ended> {
         let Some(last) = self.view.nodes.get(&self.own.node) else { return Ok(()) };
-        let (opening, waits_for) = store.look(|store| {
+        let (opening, waits_for, coming) = store.look(|store| {
             let opening = self.view.shards_of(&self.own.node).filter(|&shard| !store.serves(shard));
             let waits_for: BTreeSet<NodeId> = store.opening().flat_map(|(_, _, nodes)| nodes).collect();
-            (opening.map(|Shard(shard)| shard).collect::<Vec<_>>(), waits_for)
+            let coming: Vec<_> = store.incoming().map(|(shard, progress)| coming(shard, progress)).collect();
+            (opening.map(|Shard(shard)| shard).collect::<Vec<_>>(), waits_for, coming)
         });
         let is_awaited = |node: &&String| self.view.number(node).is_some_and(|number| waits_for.contains(&number));
         let waits_for = self.view.members.keys().filter(is_awaited).cloned().collect();
-        let record = NodeRecord { opening, waits_for, ..last.value.clone() };
+        let is_news = store.now() >= self.told_progress + PROGRESS_EVERY;
+        let coming = if is_news { coming } else { last.value.coming.clone() };
+        let record = NodeRecord { opening, waits_for, coming, ..last.value.clone() };
         if record == last.value {
             return Ok(());
         }
+        self.told_progress = store.now();
         self.commit(&self.own.report(&self.view, &record))
     }
 
@@ -214,6 +243,28 @@ impl<'a> Run<'a> {
             revoked => Ok(revoked?),
         }
     }
+}
+
+/// The shards of a store that wait for their next opening, to move or after all not to.
+fn moved(store: &LocalStore) -> Moved {
+    let now = store.now();
+    let shards = store.look(|store| {
+        let arrived = store.arrived().map(|(shard, opening, count)| {
+            let closed = Closed { opening, count, is_overdue: false };
+            (shard, closed)
+        });
+        let closed = store.closed_to_move().map(|ClosedShard { shard, opening, count, since }| {
+            let is_overdue = now >= since + TAKEN_WITHIN;
+            (shard, Closed { opening, count, is_overdue })
+        });
+        arrived.chain(closed).collect()
+    });
+    Moved { shards }
+}
+
+fn coming(shard: Shard, progress: &Progress) -> ComingRecord {
+    let Progress { copied, listed, trouble } = progress.clone();
+    ComingRecord { shard: shard.0, copied, listed, trouble }
 }
 
 fn refused(error: etcd::EtcdError) -> Ended {

@@ -3,8 +3,9 @@
 //! ```text
 //!   /thorp/NAME/config         the store's identity, shards, extent, lease
 //!               members/NODE   its number, its directory, the starts that it has had
-//!               nodes/NODE     under the node's lease: its address, what it opens and for whom it waits
-//!               placement/S    the node of shard S, and the count at which it was closed, if it was closed in order
+//!               nodes/NODE     under the node's lease: its address, what it opens and copies, and for whom it waits
+//!               placement/S    the node of shard S, the one that it moves to, and the count at which it was closed in
+//!                              order, if it was
 //!               openings/S     the number of the last opening of shard S, and the run of the node that took it
 //!               epoch          the term of the last sequencer
 //!               sequencer      under its node's lease: the node, its run, its epoch
@@ -25,7 +26,7 @@
 //! | `follow` | the changes that a view means for the store of a node |
 //! | `plan` | the transactions by which a node opens, is elected, and leaves |
 //! | `binding` | which directory is which node's |
-//! | `cluster` | a store in etcd: creates and reads it |
+//! | `cluster`, `moves` | a store in etcd: creates and reads it; moves its shards, and adds nodes |
 //! | `join`, `keep` | a node begins a run; keeps its lease and follows the others |
 //! | `status` | the state of all nodes, for a person |
 //! | `error` | errors, with their remedies |
@@ -37,6 +38,7 @@ mod follow;
 mod join;
 mod keep;
 mod keys;
+mod moves;
 mod plan;
 mod records;
 mod status;
@@ -48,5 +50,5 @@ pub use error::MembershipError;
 pub use etcd::EtcdUrl;
 pub use join::{Join, Waiting};
 pub use keep::{Ended, Run};
-pub use status::{NodeState, NodeStatus, ShardState, ShardStatus, Status};
+pub use status::{Copying, NodeState, NodeStatus, ShardState, ShardStatus, Status};
 pub use view::View;

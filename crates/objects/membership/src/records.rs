@@ -63,6 +63,21 @@ pub(crate) struct NodeRecord {
     pub(crate) opening: Vec<u16>,
     /// The nodes whose logs it waits for.
     pub(crate) waits_for: Vec<String>,
+    /// The shards that move to it, as far as they are copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) coming: Vec<ComingRecord>,
+}
+
+/// A shard that moves to the node that says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ComingRecord {
+    pub(crate) shard: u16,
+    /// How many pages were copied, of how many that were listed so far.
+    pub(crate) copied: u64,
+    pub(crate) listed: u64,
+    /// Why the copy has stopped, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trouble: Option<String>,
 }
 
 /// `placement/S`.
@@ -72,6 +87,9 @@ pub(crate) struct PlacementRecord {
     /// The count at which the shard was closed in order: no log holds anything for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) closed: Option<u64>,
+    /// The node that it moves to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
 }
 
 /// `openings/S`.
@@ -91,6 +109,13 @@ pub(crate) struct SequencerRecord {
     pub(crate) node: String,
     pub(crate) run: Drawn,
     pub(crate) epoch: u32,
+}
+
+impl PlacementRecord {
+    /// The node that has the shard, and the one that it moves to.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+        [Some(self.node.as_str()), self.to.as_deref()].into_iter().flatten()
+    }
 }
 
 impl OpeningRecord {
@@ -119,7 +144,7 @@ mod tests {
         let opening = OpeningRecord { opening: 7, run: Drawn(0xAB), closed: Some(9) };
         assert_eq!(text(&opening), r#"{"opening":7,"run":"00000000000000ab","closed":9}"#);
         assert_eq!(parse(&text(&opening)), Ok(opening));
-        let placement = PlacementRecord { node: "n1".into(), closed: None };
+        let placement = PlacementRecord { node: "n1".into(), closed: None, to: None };
         assert_eq!(text(&placement), r#"{"node":"n1"}"#);
         assert_eq!(parse(r#"{"node": "n1", "later": 1}"#), Ok(placement));
     }

@@ -1,5 +1,6 @@
 //! The state of all nodes, as etcd has it.
 
+use crate::records::{ComingRecord, NodeRecord};
 use crate::view::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -44,6 +45,21 @@ pub struct NodeStatus {
     pub shards: BTreeMap<ShardState, usize>,
     /// The nodes whose logs it waits for.
     pub waits_for: Vec<String>,
+    /// The shards that move to it, as far as they are copied.
+    pub coming: Vec<Copying>,
+}
+
+/// A shard that is copied to the node that it moves to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Copying {
+    /// Its number.
+    pub shard: u16,
+    /// Pages that were copied.
+    pub copied: u64,
+    /// Pages that were listed so far.
+    pub listed: u64,
+    /// Why the copy has stopped, if it has.
+    pub trouble: Option<String>,
 }
 
 /// A shard.
@@ -57,6 +73,8 @@ pub struct ShardStatus {
     pub opening: u32,
     /// Its state.
     pub state: ShardState,
+    /// The node that it moves to.
+    pub to: Option<String>,
 }
 
 /// Whether a node has a lease.
@@ -110,7 +128,7 @@ impl Status {
         let sequencer = sequencer.as_deref().unwrap_or("none: the next node that is up takes the next epoch");
         let mut text = format!("store {store}: {shards} shards with extents of {extent} pages, leases of {lease_s} s");
         let _ = write!(text, "\nsequencer {sequencer}, epoch {epoch}");
-        for NodeStatus { node, state, address, shards, waits_for, .. } in nodes {
+        for NodeStatus { node, state, address, shards, waits_for, coming, .. } in nodes {
             let state = match state {
                 NodeState::Up => "up",
                 NodeState::Away => "away",
@@ -124,6 +142,12 @@ impl Status {
             }
             if !waits_for.is_empty() {
                 let _ = write!(text, "; waits for the logs of {}", visible(&waits_for.join(", ")));
+            }
+            for Copying { shard, copied, listed, trouble } in coming {
+                let _ = write!(text, "\n  shard {shard} moves here: {copied} of {listed} pages copied");
+                if let Some(trouble) = trouble {
+                    let _ = write!(text, ", and stopped: {}", visible(trouble));
+                }
             }
         }
         text
@@ -149,7 +173,15 @@ impl NodeStatus {
             starts: member.start,
             shards,
             waits_for: record.map(|record| record.waits_for.clone()).unwrap_or_default(),
+            coming: record.map(Copying::of).unwrap_or_default(),
         }
+    }
+}
+
+impl Copying {
+    fn of(node: &NodeRecord) -> Vec<Self> {
+        let all = node.coming.iter().cloned();
+        all.map(|ComingRecord { shard, copied, listed, trouble }| Self { shard, copied, listed, trouble }).collect()
     }
 }
 
@@ -167,7 +199,8 @@ impl ShardStatus {
             (None, _) => ShardState::Away,
         };
         let opening = opening.map_or(0, |opening| opening.opening);
-        Some(Self { shard: shard.0, node: placement.node.clone(), opening, state })
+        let to = placement.to.clone().filter(|to| *to != placement.node);
+        Some(Self { shard: shard.0, node: placement.node.clone(), opening, state, to })
     }
 }
 

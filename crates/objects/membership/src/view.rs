@@ -92,7 +92,8 @@ impl View {
         }
         let is_member = |node: &str| self.members.contains_key(node);
         for shard in (0..config.shards).map(Shard) {
-            if !self.placement.get(&shard).is_some_and(|placement| is_member(&placement.value.node)) {
+            let placement = self.placement.get(&shard).map(|placement| &placement.value);
+            if !placement.is_some_and(|placement| placement.nodes().all(is_member)) {
                 return Err(wrong(&keys.of(Key::Placement(shard)), "expected a member's name".into()));
             }
         }
@@ -156,6 +157,14 @@ impl View {
         let is_its = move |(_, placement): &(&Shard, &Kept<PlacementRecord>)| placement.value.node == node;
         let shards = self.config.value.shards;
         self.placement.iter().filter(is_its).map(|(&shard, _)| shard).filter(move |shard| shard.0 < shards)
+    }
+
+    /// The shards that move, each with the node that has it and the one that it moves to.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = (Shard, &str, &str)> {
+        self.placement.iter().filter_map(|(&shard, placement)| {
+            let PlacementRecord { node, to, .. } = &placement.value;
+            Some((shard, node.as_str(), to.as_deref().filter(|to| to != node)?))
+        })
     }
 
     /// Whether a node is up in this run.

@@ -18,7 +18,7 @@
 //! batch of invalidations that it depends on; nothing else about order is promised, answers to different questions may
 //! overtake one another.
 //!
-//! The roles of a store meet in messages too ([`roles`]), and its nodes ([`nodes`]).
+//! The roles of a store meet in messages too ([`roles`]), and its nodes ([`nodes`]), which move shards ([`moves`]).
 //!
 //! The state of a session that an end has opened stands here too ([`upstream`]), its keep-alive ([`heartbeat`]), and
 //! the nodes that it has sessions with ([`store_nodes`], [`places`]).
@@ -41,6 +41,7 @@ pub mod help;
 pub mod invalidation;
 pub mod lease;
 pub mod lineage;
+pub mod moves;
 pub mod nodes;
 pub mod order;
 pub mod placement;
@@ -64,8 +65,9 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
+pub use moves::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, ShardClosed};
 pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Unapplied, Withdraw};
-pub use placement::{Elsewhere, NodeAt, Placement};
+pub use placement::{Elsewhere, NodeAt, Placement, ShardAt};
 pub use places::{At, Places};
 pub use roles::{Among, Decide, Openings, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};

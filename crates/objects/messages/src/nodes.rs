@@ -1,5 +1,5 @@
-//! The family of messages between the nodes of a store: the conversations of their roles ([`crate::roles`]), and what
-//! shards ask that open.
+//! The family of messages between the nodes of a store: the conversations of their roles ([`crate::roles`]), and the
+//! questions of shards that open or move ([`crate::moves`]).
 //!
 //! ```text
 //!   n2, which opens the link             n1
@@ -11,6 +11,7 @@
 
 use crate::bytes::values;
 use crate::commit::{DELTA_BYTES_MIN, get_delta, get_refusal, put_delta, put_refusal};
+use crate::moves::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, ShardClosed};
 use crate::{
     Advance, Among, CommitRequest, Decide, Openings, PerShard, Placed, Prepare, Release, Sequence, Verdict, Vote,
 };
@@ -57,6 +58,20 @@ family! {
         13 Recalled,
         /// To a log: how far shards are written back.
         14 Home,
+        /// To a master: which pages of a shard has it written back since?
+        15 ListPages,
+        /// To a node that a shard moves to: pages and their versions.
+        16 PagesListed,
+        /// To a master: some of these pages are wanted.
+        17 CopyPages,
+        /// To a node that a shard moves to: a page.
+        18 CopiedPage,
+        /// To a node that a shard moves to: a page that cannot be read.
+        19 NotCopied,
+        /// To a master: hardly anything is left to copy of a shard, and it may close.
+        20 CloseShard,
+        /// To a node that a shard moves to: the shard is closed.
+        21 ShardClosed,
     }
 }
 

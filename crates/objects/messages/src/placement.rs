@@ -18,24 +18,30 @@ use framing::field::check_count;
 use framing::{Field, Layout, Limits, Meta, Reader, WireError, messages};
 use machine::Goodbye;
 use types::limits::{NODES_MAX, SHARDS_MAX};
-use types::{NodeId, PageId, Sharding};
+use types::{NodeId, Opening, PageId, Sharding};
 
 /// A node of a store, and where it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAt {
     /// The node.
     pub node: NodeId,
-    /// Where clients reach it, as `host:port`.
+    /// How often it has been started. Of two addresses the one of the later start is right.
+    pub start: u64,
+    /// Where clients reach it, as `host:port`; empty before its first start, and once it is no longer a member.
     pub address: String,
 }
 
-/// The nodes of a store, and the node of each shard. A store of one node sends none.
+/// The node of a shard, in an opening. Of two the one with the higher opening is right.
+pub type ShardAt = (NodeId, Opening);
+
+/// The nodes of a store, and the node of each shard. A store of one node sends none. The nodes learn of changes at
+/// different times, so their placements differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// The nodes.
+    /// The nodes, those among them that are no longer members.
     pub nodes: Vec<NodeAt>,
     /// The node of each shard, in the order of the shards. Each is one of the nodes.
-    pub shards: Vec<NodeId>,
+    pub shards: Vec<ShardAt>,
 }
 
 messages! {
@@ -54,7 +60,7 @@ impl Placement {
     pub fn check(&self, sharding: Sharding, own: Option<NodeId>) -> Result<(), Goodbye> {
         let all: BTreeSet<_> = self.nodes.iter().map(|node| node.node).collect();
         let is_whole = self.shards.len() == usize::from(sharding.shards().get())
-            && self.shards.iter().all(|node| all.contains(node))
+            && self.shards.iter().all(|(node, _)| all.contains(node))
             && own.is_some_and(|own| all.contains(&own))
             && all.len() == self.nodes.len();
         if !is_whole {
@@ -65,20 +71,23 @@ impl Placement {
     }
 }
 
-/// How many nodes and shards, then each node with its address, then the shards' nodes.
+/// The bytes of a node without its address.
+const NODE_BYTES_MIN: usize = <(NodeId, u64)>::BYTES;
+
+/// How many nodes and shards, then each node with its start and address, then each shard's node and opening.
 impl Layout for Placement {
     const LIMITS: Limits = Limits::bytes(2 * u32::BYTES)
-        .and_up_to(NODES_MAX * (NodeId::BYTES + ADDRESS_BYTES) + SHARDS_MAX * NodeId::BYTES);
+        .and_up_to(NODES_MAX * (NODE_BYTES_MIN + ADDRESS_BYTES) + SHARDS_MAX * ShardAt::BYTES);
 
     fn put(&self, meta: &mut Meta<'_>) -> Result<(), WireError> {
         check_count("nodes of a store", self.nodes.len(), NODES_MAX)?;
         check_count("shards of a store", self.shards.len(), SHARDS_MAX)?;
         (self.nodes.len() as u32, self.shards.len() as u32).put(meta);
-        self.nodes.iter().try_for_each(|NodeAt { node, address }| {
-            node.put(meta);
+        self.nodes.iter().try_for_each(|NodeAt { node, start, address }| {
+            (*node, *start).put(meta);
             put_address(meta, address)
         })?;
-        self.shards.iter().for_each(|node| node.put(meta));
+        self.shards.iter().for_each(|shard| shard.put(meta));
         Ok(())
     }
 
@@ -87,11 +96,13 @@ impl Layout for Placement {
         let (nodes, shards) = (nodes as usize, shards as usize);
         check_count("nodes of a store", nodes, NODES_MAX)?;
         check_count("shards of a store", shards, SHARDS_MAX)?;
-        let node =
-            |reader: &mut Reader<'_>| Ok(NodeAt { node: NodeId::get("node", reader)?, address: get_address(reader)? });
+        let node = |reader: &mut Reader<'_>| {
+            let (node, start) = Field::get("node", reader)?;
+            Ok(NodeAt { node, start, address: get_address(reader)? })
+        };
         Ok(Self {
-            nodes: reader.list(nodes, NodeId::BYTES + TEXT_BYTES_MIN, node)?,
-            shards: reader.list(shards, NodeId::BYTES, |reader| NodeId::get("node of a shard", reader))?,
+            nodes: reader.list(nodes, NODE_BYTES_MIN + TEXT_BYTES_MIN, node)?,
+            shards: reader.list(shards, ShardAt::BYTES, |reader| ShardAt::get("node of a shard", reader))?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use types::{PageId, Shard, Sharding, Vector};
+use types::{Opening, PageId, Shard, Sharding, Vector};
 
 /// The place of a node among those that a client or redirector knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,15 +34,24 @@ pub struct Places {
     sharding: Option<Sharding>,
     /// By shard; empty while one node is known.
     at: Vec<At>,
+    /// The opening of each shard at its node.
+    openings: Vec<Opening>,
     /// How many nodes have a shard.
     nodes: usize,
 }
 
 impl Places {
-    /// Each shard is at this node, in the order of the shards.
-    pub fn new(sharding: Sharding, at: Vec<At>) -> Self {
-        let nodes = at.iter().map(|at| at.0).collect::<BTreeSet<_>>().len();
-        Self { sharding: Some(sharding), at, nodes }
+    /// Each shard is at this node, in this opening, in the order of the shards.
+    pub fn new(sharding: Sharding, places: Vec<(At, Opening)>) -> Self {
+        let nodes = places.iter().map(|(at, _)| at.0).collect::<BTreeSet<_>>().len();
+        let (at, openings) = places.into_iter().unzip();
+        Self { sharding: Some(sharding), at, openings, nodes }
+    }
+
+    /// The place of a shard, if it is known in this opening or a later one.
+    pub fn since(&self, shard: Shard, opening: Opening) -> Option<(At, Opening)> {
+        let known = *self.openings.get(usize::from(shard.0))?;
+        (known >= opening).then_some((self.at[usize::from(shard.0)], known))
     }
 
     /// Whether the store is known to have several nodes.
@@ -57,7 +66,7 @@ impl Places {
 
     /// Whether a node has a shard.
     pub fn has_pages(&self, at: At) -> bool {
-        self.at.contains(&at)
+        !self.are_known() || self.at.contains(&at)
     }
 
     /// The node of a shard.

@@ -6,12 +6,12 @@
 //!    so it is sent there on every way: by redirectors and by its client itself.
 
 use crate::places::{At, Places};
-use crate::{Placement, Upstream};
+use crate::{Placement, ShardAt, Upstream};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut, Index, IndexMut};
 use machine::UpstreamId;
-use types::{NodeId, PageId, Sharding, TxnId};
+use types::{NodeId, PageId, Shard, Sharding, TxnId};
 
 /// A node of the store, with what its session needs.
 #[derive(Debug)]
@@ -20,8 +20,10 @@ pub struct StoreNode<T> {
     pub id: Option<NodeId>,
     /// The connection to it.
     pub upstream: UpstreamId,
-    /// Where it is, as the store's nodes have said last.
+    /// Where it is, as the store's nodes have said.
     pub address: String,
+    /// The number of its start that the address is of.
+    start: u64,
     with: T,
 }
 
@@ -60,7 +62,7 @@ pub struct StoreNodes<T> {
 impl<T> StoreNodes<T> {
     /// The home alone.
     pub fn new(home: T) -> Self {
-        let home = StoreNode { id: None, upstream: UpstreamId::ONLY, address: String::new(), with: home };
+        let home = StoreNode { id: None, upstream: UpstreamId::ONLY, address: String::new(), start: 0, with: home };
         Self { list: alloc::vec![home], places: Places::default(), last_upstream: 0 }
     }
 
@@ -117,30 +119,30 @@ impl<T> StoreNodes<T> {
         (&mut self.list[at.place()].with, &self.places)
     }
 
-    /// Nodes and shards are where a node says. `beside` makes the session with a node that is new here, given the
-    /// home's. Returns the connections that are over, and those that should be opened.
+    /// Nodes and shards are where a node says, as far as no later start or opening is known. `beside` makes the session
+    /// with a node that is new here, given the home's. Returns the connections that are over, and those to be opened.
     pub fn place(&mut self, sharding: Sharding, placement: &Placement, beside: impl Fn(&T) -> T) -> Vec<Change> {
         let mut changes = Vec::new();
-        for node in &placement.nodes {
-            let at = self.find_id(node.node).unwrap_or_else(|| self.add(node.node, beside(&self[At::HOME])));
-            if self[at].address != node.address {
-                // The driver opens the session with the home, and asks where to look for it.
-                if at != At::HOME {
-                    self.close(at, &mut changes);
-                    changes.push(Change::Open(self[at].upstream, node.address.clone()));
-                }
-                self[at].address.clone_from(&node.address);
+        for told in &placement.nodes {
+            let at = self.find_id(told.node).unwrap_or_else(|| self.add(told.node, beside(&self[At::HOME])));
+            if told.start < self[at].start || self[at].address == told.address {
+                continue;
             }
-        }
-        let is_there = |id| placement.nodes.iter().any(|node| Some(node.node) == id);
-        for at in self.all().skip(1) {
-            if !is_there(self[at].id) {
+            // The driver opens the session with the home, and asks where to look for it.
+            if at != At::HOME {
                 self.close(at, &mut changes);
-                self[at].address.clear();
+                if !told.address.is_empty() {
+                    changes.push(Change::Open(self[at].upstream, told.address.clone()));
+                }
             }
+            self[at].start = told.start;
+            self[at].address.clone_from(&told.address);
         }
-        let place_of = |id: &NodeId| self.find_id(*id).unwrap_or(At::HOME);
-        self.places = Places::new(sharding, placement.shards.iter().map(place_of).collect());
+        let place_of = |(shard, &(id, opening)): (_, &ShardAt)| {
+            let known = self.places.since(shard, opening);
+            known.unwrap_or_else(|| (self.find_id(id).unwrap_or(At::HOME), opening))
+        };
+        self.places = Places::new(sharding, (0..).map(Shard).zip(&placement.shards).map(place_of).collect());
         changes
     }
 
@@ -153,7 +155,7 @@ impl<T> StoreNodes<T> {
 
     fn add(&mut self, id: NodeId, with: T) -> At {
         let (at, upstream) = (At::new(self.list.len()), self.next_upstream());
-        self.list.push(StoreNode { id: Some(id), upstream, address: String::new(), with });
+        self.list.push(StoreNode { id: Some(id), upstream, address: String::new(), start: 0, with });
         at
     }
 
@@ -184,6 +186,7 @@ impl<T> StoreNodes<T> {
     /// Forgets all nodes but the home. Returns the connections to them.
     pub fn forget_others<E>(&mut self, up: impl Fn(&mut T) -> &mut Upstream<E>) -> Vec<UpstreamId> {
         self.places = Places::default();
+        self.list[At::HOME.place()].start = 0;
         let mut others: Vec<_> = self.list.drain(1..).collect();
         for other in &mut others {
             // A node knows the sessions that it has had with this end, and takes no older one.

@@ -102,7 +102,7 @@ impl<E> Upstream<E> {
         self.named.join(&other.named);
     }
 
-    /// What another session has said of the counts of these shards is true here.
+    /// Takes over the counts of these shards from another session.
     pub fn take_counts(&mut self, other: &Self, own: impl Fn(&Vector) -> Vector) {
         (self.horizon, self.named) = (own(&other.horizon), own(&other.named));
     }

@@ -47,6 +47,7 @@ fn samples() -> Vec<ToNode> {
     let prepare = |among| Prepare { request: request().into(), among, openings: openings() };
     let moved = Advance { page: page(1), prev: Version(4), version: Version(5) };
     let commit = RecalledCommit { shard: Shard(4), count: Version(6), deltas: deltas() };
+    let held = Held { page: page(1), version: Version(5) };
     vec![
         NodeHello { cluster: ClusterId(0xC1), node: NodeId(2), to: NodeId(1) }.into(),
         Goodbye { reason: GoodbyeReason::Done, text: "bye".into() }.into(),
@@ -70,6 +71,13 @@ fn samples() -> Vec<ToNode> {
         Recall { openings: openings() }.into(),
         Recalled { openings: openings(), commits: vec![commit], is_last: false }.into(),
         Home { through: vector(&[(1, 5)]) }.into(),
+        ListPages { shard: Shard(4), above: Version(3) }.into(),
+        PagesListed { shard: Shard(4), through: Version(6), is_last: true, pages: vec![held] }.into(),
+        CopyPages { shard: Shard(4), pages: vec![page(1), page(2)] }.into(),
+        CopiedPage { page: page(1), version: Version(5), image: Bytes::from_static(b"O\x01\0\0") }.into(),
+        NotCopied { page: page(1), why: Some("it is torn".into()) }.into(),
+        CloseShard { shard: Shard(4) }.into(),
+        ShardClosed { shard: Shard(4), opening: Opening(2), count: Version(6), next_pages: vec![(2, 9)] }.into(),
     ]
 }
 

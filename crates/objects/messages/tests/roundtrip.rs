@@ -256,11 +256,14 @@ fn message() -> impl Strategy<Value = Parcel> {
             .prop_map(|(page, behind)| to_client(Page { behind, ..page })),
         1 => (page(), any::<u64>(), proptest::option::of("[a-z]{1,20}"))
             .prop_map(|(page, number, damage)| to_client(LeftOut { page, number, damage })),
-        1 => (vec((any::<u16>(), address()), 0..4), vec(any::<u16>(), 0..9)).prop_map(|(nodes, shards)| {
-            let node = |(node, address)| NodeAt { node: NodeId(node), address };
-            let nodes = nodes.into_iter().map(node).collect();
-            to_client(Placement { nodes, shards: shards.into_iter().map(NodeId).collect() })
-        }),
+        1 => (vec((any::<u16>(), any::<u64>(), address()), 0..4), vec(any::<(u16, u32)>(), 0..9)).prop_map(
+            |(nodes, shards)| {
+                let node = |(node, start, address)| NodeAt { node: NodeId(node), start, address };
+                let shard = |(node, opening)| (NodeId(node), Opening(opening));
+                let nodes = nodes.into_iter().map(node).collect();
+                to_client(Placement { nodes, shards: shards.into_iter().map(shard).collect() })
+            }
+        ),
         1 => (page(), any::<u64>()).prop_map(|(page, number)| to_client(Elsewhere { page, number })),
         1 => pages().prop_map(|pages| to_server(Released { pages })),
         3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {

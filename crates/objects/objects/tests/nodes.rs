@@ -76,12 +76,12 @@ impl Cluster {
             let place = |(other, opening): (u16, &u32)| (Shard(other), NodeId(other), Opening(*opening.max(&1)));
             store.place(now, &others.map(place).collect::<Vec<_>>());
             for (other, address) in (0..).zip(&self.addresses).filter(|(_, address)| address.port() > 0) {
-                store.node_is_at(now, NodeId(other), &address.to_string());
+                store.node_is_at(now, NodeId(other), 0, &address.to_string());
             }
             store.open(now, &[(Shard(node), Opening(self.openings[at]))].into_iter().collect());
         });
         for other in self.nodes.iter().flatten() {
-            other.tell(|store, now| store.node_is_at(now, NodeId(node), &self.addresses[at].to_string()));
+            other.tell(|store, now| store.node_is_at(now, NodeId(node), 0, &self.addresses[at].to_string()));
         }
         self.nodes[at] = Some(store);
     }
@@ -309,7 +309,7 @@ fn parts_of_two_moments_are_no_damage() {
     write(&writer, 1);
     // Clients whom node 0 tells where node 1 is learn of its changes later than of those of node 0.
     let line = Emulator::start(cluster.addresses[1], Duration::from_millis(2), None).unwrap();
-    cluster.node(0).tell(|store, now| store.node_is_at(now, NodeId(1), &line.address().to_string()));
+    cluster.node(0).tell(|store, now| store.node_is_at(now, NodeId(1), 0, &line.address().to_string()));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -291,9 +291,7 @@ impl Redirector {
 
     /// The store is reached: tells it of the claim, or that we still lead.
     pub(crate) fn claim(&mut self, now: Time) {
-        if let Some(at) = self.nodes.arbiter() {
-            self.tell_claim(now, at);
-        }
+        self.tell_arbiter(now);
         if self.is_open() {
             self.welcome_waiting(now);
         }
@@ -303,13 +301,6 @@ impl Redirector {
     pub(crate) fn watch_leader(&mut self, now: Time, at: At) {
         if self.leadership.watches() && self.nodes.arbiter() == Some(at) {
             self.send_to(now, at, self.leadership.question());
-        }
-    }
-
-    /// Tells a node of the claim, or that we lead.
-    fn tell_claim(&mut self, now: Time, at: At) {
-        if let Some(request) = self.leadership.request() {
-            self.send_to(now, at, request);
         }
     }
 

@@ -16,7 +16,6 @@
 
 use crate::Redirector;
 use crate::holders::Holders;
-use crate::nodes::Node;
 use alloc::vec::Vec;
 use core::time::Duration;
 use directory::{Recent, stale_slots};
@@ -217,7 +216,8 @@ impl Lease {
 impl Redirector {
     /// A node has granted a lease, or more of it.
     pub(crate) fn leased(&mut self, now: Time, at: At, leased: Leased) {
-        let (Node { session, fetches, lease, .. }, places) = self.nodes.parts(at);
+        let (node, places) = self.nodes.parts(at);
+        let (session, fetches, lease) = (&node.session, &node.fetches, &mut node.lease);
         if lease.begin(now, leased, session.up.horizon()) {
             let compared = self.revalidations.pages().filter(|page| places.of(*page) == at);
             for page in fetches.pages().chain(compared) {
@@ -228,8 +228,8 @@ impl Redirector {
 
     /// A node has answered for the page: it tells us of its changes from then on.
     pub(crate) fn answered(&mut self, at: At, page: PageId) {
-        let Node { session, lease, .. } = self.nodes.parts(at).0;
-        lease.answered(page, session.up.horizon());
+        let node = self.nodes.parts(at).0;
+        node.lease.answered(page, node.session.up.horizon());
     }
 
     /// A transaction is about to change pages that we hold: it waits for this promise. A promise counts from the moment

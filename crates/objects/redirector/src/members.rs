@@ -430,7 +430,7 @@ impl Redirector {
         if !self.is_open() {
             self.members.await_upstream(from, hello);
             if self.leadership.knocked(now, client, &mut self.out) {
-                self.claim(now);
+                self.tell_arbiter(now);
             }
             return Ok(());
         }
@@ -443,15 +443,6 @@ impl Redirector {
         let welcome = self.nodes.welcome(&self.config);
         self.out.send(from, welcome);
         Ok(())
-    }
-
-    /// The store is reached in another life: those who are here learn of it before anything that comes from that one.
-    pub(crate) fn welcome_again(&mut self) {
-        for session in self.members.all() {
-            if self.members.is_welcome(session) {
-                self.out.send(session, self.nodes.welcome(&self.config));
-            }
-        }
     }
 
     /// Ends a session, telling the member why.

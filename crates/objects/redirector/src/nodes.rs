@@ -61,7 +61,7 @@ impl Node {
         self.session.up.next_due(self.pings_at())
     }
 
-    /// What is due on it.
+    /// Returns the timeout that is due on its session.
     pub(crate) fn overdue(&self, now: Time) -> Option<Overdue> {
         self.session.up.overdue(now, self.pings_at())
     }
@@ -287,8 +287,8 @@ impl Redirector {
         pages
     }
 
-    /// Pages have another node, which does not list them for this group: their holders drop them. What was asked of
-    /// nodes that do not have it is asked of those that do.
+    /// Pages have another node, which does not list them for this group: their holders drop them. Fetches under way are
+    /// sent to the nodes that have the pages now.
     fn shards_have_moved(&mut self, now: Time, moved: Vec<PageId>) {
         if !moved.is_empty() {
             let through = self.nodes.horizon().counts.clone();

@@ -343,6 +343,32 @@ impl Redirector {
         }
     }
 
+    /// Pages have changed in ways that nobody knows slot by slot: their holders drop them, and say so by a release.
+    /// Only then may it hear that the horizon has moved.
+    pub(crate) fn drop_pages(&mut self, now: Time, dropped: Vec<PageId>, through: &Vector) {
+        let mut by_member: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
+        for page in dropped {
+            self.standby.remove(page);
+            self.grants.lose(page);
+            self.holders.unlist_all_whole(page);
+            // Those that are not compared yet are compared again.
+            for &holder in self.holders.of(page).iter().filter(|holder| self.members.is_joined(**holder)) {
+                if !self.config.broken.is(Rule::TellDropped) {
+                    by_member.entry(holder).or_default().push(page);
+                }
+            }
+            self.release_if_unheld(now, page);
+        }
+        for (session, dropped) in by_member {
+            for &page in &dropped {
+                // Should it wait for the page, it asks again: the copy on its way may be as old.
+                self.forget_want(session, page);
+            }
+            self.reply(session, Resumed { through: through.clone(), dropped });
+            self.members.streams.resume(session, through);
+        }
+    }
+
     /// Whether the group holds the page without this member, so that it is notified of its changes already.
     fn is_known_to_others(&self, page: PageId, session: SessionId) -> bool {
         let mut others = self.holders.of(page).iter().filter(|holder| **holder != session);

@@ -5,14 +5,13 @@
 
 use crate::Redirector;
 use crate::nodes::Nodes;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use machine::Goodbye;
 use messages::{At, GROUP, Held, Overdue, Phase, Ping, Pong, Resume, Resumed, ToClient, Welcome};
-use types::{GoodbyeReason, PageId, Rule, SessionId, Time, Vector, Version};
+use types::{GoodbyeReason, PageId, Rule, Time, Version};
 
 impl Redirector {
     pub(crate) fn say_hello(&mut self, now: Time, at: At) {
@@ -149,32 +148,6 @@ impl Redirector {
         self.nodes[at].lease.has_pinged();
         self.send_to(now, at, Ping { nonce: now.0 });
         self.watch_leader(now, at);
-    }
-
-    /// Pages have changed in ways that nobody knows slot by slot: their holders drop them, and say so by a release.
-    /// Only then may it hear that the horizon has moved.
-    pub(crate) fn drop_pages(&mut self, now: Time, dropped: Vec<PageId>, through: &Vector) {
-        let mut by_member: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
-        for page in dropped {
-            self.standby.remove(page);
-            self.grants.lose(page);
-            self.holders.unlist_all_whole(page);
-            // Those that are not compared yet are compared again.
-            for &holder in self.holders.of(page).iter().filter(|holder| self.members.is_joined(**holder)) {
-                if !self.config.broken.is(Rule::TellDropped) {
-                    by_member.entry(holder).or_default().push(page);
-                }
-            }
-            self.release_if_unheld(now, page);
-        }
-        for (session, dropped) in by_member {
-            for &page in &dropped {
-                // Should it wait for the page, it asks again: the copy on its way may be as old.
-                self.forget_want(session, page);
-            }
-            self.reply(session, Resumed { through: through.clone(), dropped });
-            self.members.streams.resume(session, through);
-        }
     }
 
     fn goodbye(&mut self, now: Time, at: At, goodbye: &Goodbye) {

@@ -160,6 +160,29 @@ impl Redirector {
         }
     }
 
+    /// The store is reached in another life: those who are here learn of it before anything that comes from that one.
+    pub(crate) fn welcome_again(&mut self) {
+        for session in self.members.all() {
+            if self.members.is_welcome(session) {
+                self.out.send(session, self.nodes.welcome(&self.config));
+            }
+        }
+    }
+
+    /// Tells the node that decides who leads of the claim, or that we lead.
+    pub(crate) fn tell_arbiter(&mut self, now: Time) {
+        if let Some(at) = self.nodes.arbiter() {
+            self.tell_claim(now, at);
+        }
+    }
+
+    /// Tells a node of the claim, or that we lead.
+    pub(crate) fn tell_claim(&mut self, now: Time, at: At) {
+        if let Some(request) = self.leadership.request() {
+            self.send_to(now, at, request);
+        }
+    }
+
     /// Whether members are welcome.
     pub(crate) fn is_open(&self) -> bool {
         self.nodes.is_reached() && self.leadership.is_open()

@@ -7,8 +7,9 @@
 //! any order: [`Store::connected`], [`Store::handle`], [`Store::disconnected`], [`Store::disk`],
 //! [`Store::handle_timeout`]; in a store of several nodes also [`Store::node_is_at`], [`Store::link_is_up`],
 //! [`Store::hear_link`], [`Store::link_is_down`], [`Store::open`], [`Store::open_closed`], [`Store::place`],
-//! [`Store::sequence`], [`Store::follow_sequencer`], [`Store::extend_lease`] and [`Store::end_lease`]. After each of
-//! them [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again. `now`
+//! [`Store::set_incoming`], [`Store::set_outgoing`], [`Store::admit`], [`Store::sequence`],
+//! [`Store::follow_sequencer`], [`Store::extend_lease`] and [`Store::end_lease`]. After each of them
+//! [`Store::poll_output`] until it returns nothing, then [`Store::poll_timeout`] for when to call again. `now`
 //! never goes back.
 //!
 //! # Files
@@ -25,6 +26,7 @@
 //! | `placement` | where the other nodes are, and which has which shard, for clients |
 //! | `lease` | how long the node may speak |
 //! | `openings`, `kept` | shards that open; what of the log other nodes need |
+//! | `incoming`, `outgoing` | shards that move to this node, and away from it |
 //! | `recovery`, `uncounted` | from the log after a crash; the commits in a log of an earlier format |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `status`, `inspect` | what an operator asks; what checkers look at |
@@ -41,6 +43,7 @@ mod freeing;
 mod group;
 mod hello;
 mod in_flight;
+mod incoming;
 mod inspect;
 mod kept;
 mod leaders;
@@ -50,6 +53,7 @@ mod lives;
 mod log;
 mod machine;
 mod openings;
+mod outgoing;
 mod outputs;
 mod peers;
 mod placement;
@@ -70,6 +74,8 @@ use coordinator::Coordinator;
 use core::time::Duration;
 use freeing::Covered;
 use in_flight::InFlight;
+use incoming::IncomingShards;
+pub use incoming::Progress;
 use kept::Kept;
 use leaders::Leaders;
 use lease::NodeLease;
@@ -80,6 +86,8 @@ use master::Master;
 pub use master::{InTurn, References};
 use messages::{Ping, ToClient, ToNode, ToServer};
 use openings::Opens;
+pub use outgoing::ClosedShard;
+use outgoing::OutgoingShards;
 use outputs::Outputs;
 use peers::Peers;
 use placement::Nodes;
@@ -243,6 +251,8 @@ pub struct Store {
     links: Links,
     lease: NodeLease,
     openings: Opens,
+    incoming: IncomingShards,
+    outgoing: OutgoingShards,
     kept: Kept,
     nodes: Nodes,
     recovery: Recovery,
@@ -321,6 +331,8 @@ impl Store {
             links: Links::default(),
             lease: NodeLease::default(),
             openings: Opens::default(),
+            incoming: IncomingShards::default(),
+            outgoing: OutgoingShards::default(),
             kept: Kept::default(),
             nodes: Nodes::default(),
             recovery: Recovery::new(applied),
@@ -532,11 +544,14 @@ impl Store {
         loop {
             self.master.follow_up(now, self.log_state());
             let has_done_more = self.carry_on(now);
-            if !self.admit_waiting(now) && !has_done_more {
+            let has_closed = self.close_outgoing(now);
+            if !self.admit_waiting(now) && !has_done_more && !has_closed {
                 break;
             }
         }
+        self.copy_incoming(now);
         self.open_to_clients(now);
+        self.grant_between(now);
         self.finish_closing(now);
     }
 

@@ -111,10 +111,20 @@ impl Store {
         }
     }
 
+    /// A shard has come from another node, whose leases on it may last (**LeasesOutliveOpening**).
+    pub(crate) fn outlast_leases(&mut self, now: Time) {
+        let (config, broken) = (&self.config, self.config.broken);
+        if config.leased_spaces.is_empty() || broken.is(Rule::LeasesOutliveOpening) {
+            return;
+        }
+        let spaces = given_by(config).spaces;
+        self.master.outlast(EarlierLeases { spaces, until: now + longer(config.lease, broken) });
+    }
+
     /// The counts are known at which this life begins: says so.
     pub(crate) fn name_life(&mut self, now: Time) {
         let lives = &mut self.lives;
-        lives.lineage = lives.lineage.with(self.life, self.master.applied().clone());
+        lives.lineage = lives.lineage.with(self.life, self.master.known());
         lives.is_named = true;
         self.log_life(now);
         self.lives.first = self.lives.next;

@@ -96,7 +96,13 @@ impl Store {
     /// A shard of this node opens that was closed in order at this count: no log is asked.
     pub fn open_closed(&mut self, now: Time, shard: Shard, opening: Opening, count: Version) {
         self.coordinator.place(shard, self.config.node, opening);
+        if self.incoming.remove(shard) {
+            self.outlast_leases(now);
+        }
+        self.outgoing.remove(shard);
+        // Clients learn of the move before any count of the shard.
         self.nodes.have_changed();
+        self.tell_placement_to_all();
         self.master.open(shard, opening, count, self.log.last(), Vec::new());
         self.tell_home();
         self.follow_up(now);

@@ -71,6 +71,8 @@ impl Store {
         self.coordinator.lost(node);
         self.master.lost_coordinator(node);
         self.openings.lost(node);
+        self.incoming.lost(node);
+        self.outgoing_lost(node);
         self.follow_up(now);
     }
 
@@ -86,9 +88,25 @@ impl Store {
     pub fn place(&mut self, now: Time, places: &[(Shard, NodeId, Opening)]) {
         for &(shard, at, opening) in places {
             self.coordinator.place(shard, at, opening);
+            self.incoming.opened(shard, opening);
+            let is_elsewhere = self.coordinator.place_of(shard) != Some(self.config.node);
+            if is_elsewhere && (self.master.serves(shard) || self.outgoing.has(shard)) {
+                self.outgoing.remove(shard);
+                self.master.forget_shard(shard);
+            }
         }
         self.nodes.have_changed();
         self.follow_up(now);
+    }
+
+    /// The store has another node. It is a member from before it is given anything to coordinate on.
+    pub fn admit(&mut self, now: Time, node: NodeId) {
+        if !self.config.members.contains(&node) {
+            self.config.members.push(node);
+            self.coordinator.lost(node);
+            self.nodes.have_changed();
+            self.follow_up(now);
+        }
     }
 
     /// Another sequencer serves.
@@ -191,6 +209,13 @@ impl Store {
             ToNode::Recalled(recalled) => self.recalled(now, from, recalled),
             // The driver ends the link, and has begun it.
             ToNode::Goodbye(_) | ToNode::NodeHello(_) => {}
+            ToNode::ListPages(list) => self.list_pages(now, from, &list),
+            ToNode::PagesListed(listed) => self.pages_listed(from, listed),
+            ToNode::CopyPages(copy) => self.master.copy_pages(from, copy.pages),
+            ToNode::CopiedPage(copied) => return self.page_copied(from, copied),
+            ToNode::NotCopied(page) => self.page_not_copied(from, page),
+            ToNode::CloseShard(close) => self.close_shard(now, from, close.shard),
+            ToNode::ShardClosed(closed) => self.shard_closed(now, from, closed),
             ToNode::Home(home) => {
                 self.kept.is_home(&home.through);
                 self.free_home();

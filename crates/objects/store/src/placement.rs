@@ -17,7 +17,8 @@ use types::{GoodbyeReason, NodeId, PageRange, Shard, Time};
 /// The nodes of a store of several.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    addresses: BTreeMap<NodeId, String>,
+    /// Where each is, and after how many starts.
+    addresses: BTreeMap<NodeId, (u64, String)>,
     /// Something has changed that clients may not know.
     is_news: bool,
     /// The last that all clients were told.
@@ -32,10 +33,12 @@ impl Nodes {
 }
 
 impl Store {
-    /// A node, which may be this one, is reached by clients and by other nodes at this address. Of two nodes the one
-    /// with the higher number opens the link.
-    pub fn node_is_at(&mut self, now: Time, node: NodeId, address: &str) {
-        if self.nodes.addresses.insert(node, address.into()).as_deref() != Some(address) {
+    /// A node, which may be this one, is reached by clients and by other nodes at this address, since it was started
+    /// this often. Of two nodes the one with the higher number opens the link.
+    pub fn node_is_at(&mut self, now: Time, node: NodeId, start: u64, address: &str) {
+        let place = (start, String::from(address));
+        if self.nodes.addresses.get(&node) != Some(&place) {
+            self.nodes.addresses.insert(node, place);
             self.nodes.have_changed();
         }
         if node < self.config.node {
@@ -47,10 +50,10 @@ impl Store {
     /// The place of every shard, if all are known.
     fn placement(&self) -> Option<Placement> {
         let all = 0..self.config.sharding.shards().get();
-        let shards: Vec<_> = all.map(|shard| self.coordinator.place_of(Shard(shard))).collect::<Option<_>>()?;
+        let shards: Vec<_> = all.map(|shard| self.coordinator.shard_at(Shard(shard))).collect::<Option<_>>()?;
         let node_at = |&node: &NodeId| {
-            let address = self.nodes.addresses.get(&node).cloned().unwrap_or_default();
-            NodeAt { node, address }
+            let (start, address) = self.nodes.addresses.get(&node).cloned().unwrap_or_default();
+            NodeAt { node, start, address }
         };
         Some(Placement { nodes: self.config.members.iter().map(node_at).collect(), shards })
     }

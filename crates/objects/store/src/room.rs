@@ -17,6 +17,7 @@ use crate::{Record, SessionId, Store};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{CommitRequest, Grant};
 use types::limits::GRANTS_PER_SESSION_MAX;
@@ -36,6 +37,8 @@ enum Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     waiting: VecDeque<Waiting>,
+    /// Grants that wait until it is known which shards this node has.
+    without_shards: Vec<(SessionId, Grant)>,
     /// The room of commits that are not logged, in bytes.
     kept: Map<TxnId, u64>,
     kept_bytes: u64,
@@ -82,7 +85,9 @@ impl Room {
     }
 
     fn grants(&self, of: SessionId) -> usize {
-        self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::Grant(session, _) if *session == of)).count()
+        let waits = |waiting: &&Waiting| matches!(waiting, Waiting::Grant(session, _) if *session == of);
+        let without_shards = self.without_shards.iter().filter(|(session, _)| *session == of);
+        self.waiting.iter().filter(waits).count() + without_shards.count()
     }
 
     fn keep(&mut self, txn: TxnId, bytes: u64) {
@@ -105,17 +110,32 @@ impl Store {
     /// A client wants pages to create objects in. It waits for room like a commit: an answer without pages says that
     /// the store is full.
     pub(crate) fn grant(&mut self, from: SessionId, grant: Grant) -> Result<(), Goodbye> {
+        let is_between = self.config.has_peers() && self.is_between_shards();
         match self.room_for(NEED_OF_GRANT) {
             // The session is about to end, and the client asks again in its next one.
             _ if self.closing => {}
-            Found::Now if !self.room.is_short() => return self.master.grant(from, grant),
+            Found::Now if !self.room.is_short() && !is_between => return self.master.grant(from, grant),
             Found::Never => self.master.grant_nothing(from),
             Found::Now | Found::Later if self.room.grants(from) >= GRANTS_PER_SESSION_MAX => {
                 return Err(Goodbye::too_much(format!("expected at most {GRANTS_PER_SESSION_MAX} grants at a time")));
             }
+            Found::Now if is_between => self.room.without_shards.push((from, grant)),
             Found::Now | Found::Later => self.room.waiting.push_back(Waiting::Grant(from, grant)),
         }
         Ok(())
+    }
+
+    /// Grants what waited until it was known which shards this node has.
+    pub(crate) fn grant_between(&mut self, now: Time) {
+        if self.room.without_shards.is_empty() || self.is_between_shards() {
+            return;
+        }
+        for (session, grant) in core::mem::take(&mut self.room.without_shards) {
+            if let Err(why) = self.grant(session, grant) {
+                self.end(now, session, why);
+            }
+        }
+        self.carry_on(now);
     }
 
     /// Continues with requests for which there is room now. Returns whether there was one.

@@ -200,11 +200,9 @@ impl Node {
     }
 
     /// Returns what is left here that should be over, if anything is.
-    pub(crate) fn left(&self, scenario: &Scenario) -> Option<String> {
+    pub(crate) fn left(&self, own: impl Iterator<Item = Shard>) -> Option<String> {
         let Some(store) = &self.process else { return Some("it is down".into()) };
-        let own = (0..scenario.sharding.shards().get()).map(Shard);
-        let unopened: Vec<_> = own.filter(|shard| scenario.node_of(*shard) == usize::from(self.id.0)).collect();
-        if let Some(shard) = unopened.into_iter().find(|shard| !store.serves(*shard)) {
+        if let Some(shard) = own.into_iter().find(|shard| !store.serves(*shard)) {
             return Some(format!("{shard:?} is not served: {:?}", store.opening().collect::<Vec<_>>()));
         }
         let prepared: Vec<_> = store.prepared().collect();

@@ -13,11 +13,12 @@ use crate::violation::{Check, Violation, ensure};
 use machine::{Port, UpstreamId};
 use messages::{Openings, ToNode};
 use std::collections::{BTreeMap, VecDeque};
+use store::{ClosedShard, Store};
 use types::{Broken, Epoch, GoodbyeReason, Incarnation, NodeId, ObjectId, Opening, SessionId, Shard, Time, Version};
 
 /// The step after which nothing more goes wrong, and the last one by which everything must be over.
 const STORM_STEPS: u64 = 50_000;
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 600_000;
 
 /// Steps in which every node and client is called again.
 const QUIET_STEPS: u64 = 256;
@@ -36,12 +37,39 @@ enum Packet {
 #[derive(Debug)]
 struct Registry {
     openings: Vec<Opening>,
+    /// The node of each shard.
+    nodes: Vec<usize>,
+    /// The shards that move, and to which node.
+    moves: BTreeMap<Shard, usize>,
+    /// How often any of this has changed.
+    revision: u64,
     /// The shards that were closed in order, and at which count.
     closed: BTreeMap<Shard, Version>,
     epoch: Epoch,
     sequencer: usize,
     /// The life in which it was elected.
     elected: Incarnation,
+}
+
+impl Registry {
+    /// The shards of a node.
+    fn shards_of(&self, node: usize) -> impl Iterator<Item = Shard> + '_ {
+        (0..).map(Shard).zip(&self.nodes).filter(move |(_, at)| **at == node).map(|(shard, _)| shard)
+    }
+
+    fn node_of(&self, shard: Shard) -> usize {
+        self.nodes[usize::from(shard.0)]
+    }
+
+    /// A shard has its next opening. Returns its number.
+    fn open(&mut self, shard: Shard, node: usize) -> Opening {
+        self.revision += 1;
+        self.nodes[usize::from(shard.0)] = node;
+        self.closed.remove(&shard);
+        let opening = &mut self.openings[usize::from(shard.0)];
+        opening.0 += 1;
+        *opening
+    }
 }
 
 /// The nodes, and what is under way.
@@ -55,8 +83,8 @@ struct World {
     registry: Registry,
     /// The epoch of the sequencer that each node knows.
     known_epochs: Vec<Epoch>,
-    /// The openings that each node has looked up.
-    known_openings: Vec<Vec<Opening>>,
+    /// The revision of the registry that each node has looked up.
+    known_revisions: Vec<u64>,
     applications: Vec<Application>,
     groups: Vec<Group>,
     lines: Lines,
@@ -108,6 +136,9 @@ impl World {
         let shards = usize::from(scenario.sharding.shards().get());
         let registry = Registry {
             openings: vec![Opening(0); shards],
+            nodes: (0..shards as u16).map(|shard| scenario.first_node_of(Shard(shard))).collect(),
+            moves: BTreeMap::new(),
+            revision: 0,
             closed: BTreeMap::new(),
             epoch: Epoch(0),
             sequencer: 0,
@@ -119,7 +150,7 @@ impl World {
             nodes: (0..scenario.nodes).map(|number| Node::new(&scenario, number, broken)).collect(),
             registry,
             known_epochs: vec![Epoch(0); scenario.nodes],
-            known_openings: vec![Vec::new(); scenario.nodes],
+            known_revisions: vec![0; scenario.nodes],
             applications: (0..scenario.applications).map(|of| Application::new(of, &scenario, broken)).collect(),
             groups: (0..scenario.groups).map(|number| Group::new(number, &scenario, broken)).collect(),
             lines: Lines::default(),
@@ -192,21 +223,25 @@ impl World {
             ensure(self.step < most, "liveness", || {
                 let left: Vec<_> =
                     self.applications.iter().map(|of| (of.left, of.client.is_live(), &of.running)).collect();
-                let nodes: Vec<_> = self.nodes.iter().map(|node| node.left(&self.scenario)).collect();
+                let nodes: Vec<_> = (0..self.nodes.len()).map(|node| self.left(node)).collect();
                 let groups: Vec<_> = self.groups.iter().map(Group::left).collect();
-                format!("nothing rests {when}: {left:?}, {nodes:?}, {groups:?}, {:?}", self.packets)
+                let (packets, moves) = (&self.packets, &self.registry.moves);
+                format!("nothing rests {when}: {left:?}, {nodes:?}, {groups:?}, {packets:?}, {moves:?}")
             })?;
             self.happen()?;
         }
-        for (number, node) in self.nodes.iter().enumerate() {
-            nothing_left(node.left(&self.scenario), number)?;
-        }
-        Ok(())
+        (0..self.nodes.len()).try_for_each(|number| nothing_left(self.left(number), number))
+    }
+
+    /// Returns a description of unfinished work at a node, if there is any.
+    fn left(&self, number: usize) -> Option<String> {
+        self.nodes[number].left(self.registry.shards_of(number))
     }
 
     fn check_values(&self, when: &str) -> Check {
         for (object, writer) in self.history.newest() {
-            let found = self.nodes[self.scenario.master_of(object.page)].writer(object);
+            let master = self.registry.node_of(self.scenario.sharding.of(object.page));
+            let found = self.nodes[master].writer(object);
             ensure(found == Some(writer), "durability", || {
                 format!("{when} {object:?} is {found:?}'s, and {writer:?} wrote it last")
             })?;
@@ -238,7 +273,7 @@ impl World {
         let idle = |application: &Application| application.is_done() && application.client.is_live();
         let is_quiet = self.packets.values().all(VecDeque::is_empty) && self.lines.busy().is_empty();
         let is_still = is_quiet && !self.nodes.iter().any(Node::is_busy);
-        let is_whole = self.nodes.iter().all(|node| node.left(&self.scenario).is_none());
+        let is_whole = (0..self.nodes.len()).all(|node| self.left(node).is_none()) && self.registry.moves.is_empty();
         let are_idle = self.groups.iter().all(|group| group.left().is_none());
         is_still
             && are_idle
@@ -278,7 +313,10 @@ impl World {
 
     /// Something goes wrong, now and then.
     fn trouble(&mut self) -> Check {
-        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, kill_ppm, .. } = self.scenario;
+        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, kill_ppm, move_ppm, .. } = self.scenario;
+        if move_ppm > 0 && self.happens(move_ppm) {
+            self.begin_or_end_move();
+        }
         if self.happens(elect_ppm) {
             let node = self.rng.index(self.nodes.len());
             self.elect(node);
@@ -320,9 +358,15 @@ impl World {
                 self.start(node);
                 self.settle(node)?;
             }
-            let is_behind = self.known_openings[node] != self.registry.openings;
+            let is_behind = self.known_revisions[node] != self.registry.revision;
             if is_behind && self.nodes[node].is_up() && self.happens(return_ppm) {
                 self.look_up(node);
+                self.settle(node)?;
+            }
+            let may_end = |store: &Store| store.arrived().next().is_some() || store.closed_to_move().next().is_some();
+            if self.nodes[node].store().is_some_and(|store| may_end(store)) && self.happens(return_ppm) {
+                self.end_moves(node);
+                self.settle(node)?;
             }
             let is_behind = self.known_epochs[node] < self.registry.epoch;
             if is_behind && self.nodes[node].is_up() && self.happens(return_ppm) {
@@ -360,13 +404,12 @@ impl World {
         self.trace.event(now, &[5, number as u64], || format!("n{number} starts"));
         let store = self.nodes[number].start(now);
         let mut openings = Openings::new();
-        for (shard, opening) in (0..).map(Shard).zip(&mut self.registry.openings) {
-            if self.scenario.node_of(shard) == number {
-                opening.0 += 1;
-                match self.registry.closed.remove(&shard) {
-                    Some(count) => store.open_closed(now, shard, *opening, count),
-                    None => openings.push((shard, *opening)),
-                }
+        for shard in self.registry.shards_of(number).collect::<Vec<_>>() {
+            let closed = self.registry.closed.get(&shard).copied();
+            let opening = self.registry.open(shard, number);
+            match closed {
+                Some(count) => store.open_closed(now, shard, opening, count),
+                None => openings.push((shard, opening)),
             }
         }
         if !openings.is_empty() {
@@ -377,7 +420,7 @@ impl World {
         self.look_up(number);
         if let Some(store) = self.nodes[number].store() {
             for node in 0..self.scenario.nodes {
-                store.node_is_at(now, NodeId(node as u16), &address(node));
+                store.node_is_at(now, NodeId(node as u16), 0, &address(node));
             }
         }
     }
@@ -442,16 +485,64 @@ impl World {
         }
     }
 
-    /// A node looks up where the shards are.
+    /// A node looks up where the shards are, and which of them move.
     fn look_up(&mut self, number: usize) {
         let now = self.now();
         let Some(store) = self.nodes[number].store() else { return };
-        let place_of = |shard| self.scenario.node_of(shard);
-        let all = (0..).map(Shard).zip(&self.registry.openings);
-        let known = all.filter(|&(shard, opening)| place_of(shard) != number && *opening > Opening(0));
-        let places: Vec<_> = known.map(|(shard, &opening)| (shard, NodeId(place_of(shard) as u16), opening)).collect();
+        let registry = &self.registry;
+        let all = (0..).map(Shard).zip(&registry.openings);
+        let known = all.filter(|&(shard, opening)| registry.node_of(shard) != number && *opening > Opening(0));
+        let id = |node: usize| NodeId(node as u16);
+        let places: Vec<_> = known.map(|(shard, &opening)| (shard, id(registry.node_of(shard)), opening)).collect();
         store.place(now, &places);
-        self.known_openings[number].clone_from(&self.registry.openings);
+        let (leaving, coming): (Vec<_>, Vec<_>) =
+            registry.moves.iter().partition(|(shard, _)| registry.node_of(**shard) == number);
+        let coming = coming.into_iter().filter(|(_, to)| **to == number);
+        let from: Vec<_> = coming.map(|(&shard, _)| (shard, id(registry.node_of(shard)))).collect();
+        let to: Vec<_> = leaving.into_iter().map(|(&shard, &to)| (shard, id(to))).collect();
+        store.set_outgoing(now, &to);
+        store.set_incoming(now, &from);
+        self.known_revisions[number] = registry.revision;
+    }
+
+    /// A shard begins to move, or one that moves stays where it is.
+    fn begin_or_end_move(&mut self) {
+        let shard = Shard(self.rng.below(self.registry.nodes.len() as u64) as u16);
+        let to = self.rng.index(self.nodes.len());
+        let (from, now) = (self.registry.node_of(shard), self.now());
+        self.registry.revision += 1;
+        if self.registry.moves.remove(&shard).is_none() && to != from {
+            self.registry.moves.insert(shard, to);
+        }
+        let place = [13, u64::from(shard.0), from as u64, to as u64];
+        self.trace.event(now, &place, || format!("{shard:?} moves from n{from} to n{to}, or no longer"));
+    }
+
+    /// A node takes the next opening of shards that have arrived there, or that were closed there to move and do not.
+    fn end_moves(&mut self, number: usize) {
+        let now = self.now();
+        let is_up: Vec<_> = self.nodes.iter().map(Node::is_up).collect();
+        let Some(store) = self.nodes[number].store() else { return };
+        for (shard, opening, count) in store.arrived().collect::<Vec<_>>() {
+            let is_as_seen = self.registry.openings[usize::from(shard.0)] == opening;
+            if is_as_seen && self.registry.moves.get(&shard) == Some(&number) {
+                self.registry.moves.remove(&shard);
+                let next = self.registry.open(shard, number);
+                let place = [14, u64::from(shard.0), number as u64];
+                self.trace.event(now, &place, || format!("{shard:?} has moved to n{number}"));
+                store.open_closed(now, shard, next, count);
+            }
+        }
+        for ClosedShard { shard, opening, count, .. } in store.closed_to_move().collect::<Vec<_>>() {
+            let to = self.registry.moves.get(&shard);
+            let is_as_seen = self.registry.openings[usize::from(shard.0)] == opening;
+            if is_as_seen && self.registry.node_of(shard) == number && to.is_none_or(|&to| !is_up[to]) {
+                let next = self.registry.open(shard, number);
+                let place = [15, u64::from(shard.0), number as u64];
+                self.trace.event(now, &place, || format!("{shard:?} stays at n{number}"));
+                store.open_closed(now, shard, next, count);
+            }
+        }
     }
 
     /// A node has closed: its shards are closed in order.

@@ -4,7 +4,7 @@ use crate::disk::Profile;
 use crate::rng::Rng;
 use crate::scenario::draw;
 use core::num::{NonZeroU16, NonZeroU32};
-use types::{PageId, Shard, Sharding};
+use types::{Shard, Sharding};
 
 /// A day.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Scenario {
     pub(crate) crash_ppm: u64,
     pub(crate) close_ppm: u64,
     pub(crate) cut_ppm: u64,
+    /// How often a shard begins to move to another node, or stays after all.
+    pub(crate) move_ppm: u64,
     /// How fast a node is back, a link is found, and a node learns of the sequencer, in a million steps.
     pub(crate) return_ppm: u64,
     /// How often a disk does nothing when it could end an operation, in a thousand times.
@@ -75,6 +77,7 @@ impl Scenario {
             crash_ppm: 0,
             close_ppm: 0,
             cut_ppm: 0,
+            move_ppm: 0,
             return_ppm: 1_000_000,
             disk_idle_permille: 0,
             mob_bytes_limit: 1 << 20,
@@ -114,6 +117,7 @@ impl Scenario {
             close_ppm: if is_calm { 0 } else { rng.pick(&[0, 500, 2000]) },
             crash_ppm: or_calm(rng.pick(&[0, 0, 500, 2000])),
             cut_ppm: or_calm(rng.pick(&[0, 0, 1000, 5000])),
+            move_ppm: if nodes > 1 { rng.pick(&[0, 0, 1000, 5000]) } else { 0 },
             return_ppm: rng.pick(&[1000, 10_000, 100_000]),
             disk_idle_permille: if is_calm { 0 } else { rng.pick(&[0, 800, 950]) },
             mob_bytes_limit: rng.pick(&[200, 2000, 1 << 20]),
@@ -147,13 +151,8 @@ impl Scenario {
         (application < self.members).then(|| application % self.groups)
     }
 
-    /// The node that has a shard.
-    pub(crate) fn node_of(&self, shard: Shard) -> usize {
+    /// The node that has a shard at first.
+    pub(crate) fn first_node_of(&self, shard: Shard) -> usize {
         usize::from(shard.0) % self.nodes
-    }
-
-    /// The node that is master of a page.
-    pub(crate) fn master_of(&self, page: PageId) -> usize {
-        self.node_of(self.sharding.of(page))
     }
 }

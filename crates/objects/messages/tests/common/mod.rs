@@ -249,8 +249,8 @@ pub fn samples() -> Vec<Parcel> {
         }),
         to_client(LeftOut { page: page(1), number: 7, damage: None }),
         to_client(Placement {
-            nodes: vec![NodeAt { node: NodeId(2), address: "n2:7411".into() }],
-            shards: vec![NodeId(2), NodeId(2)],
+            nodes: vec![NodeAt { node: NodeId(2), start: 4, address: "n2:7411".into() }],
+            shards: vec![(NodeId(2), Opening(7))],
         }),
         to_client(Elsewhere { page: page(1), number: 7 }),
         to_server(Released { pages: vec![page(1)] }),

@@ -12,6 +12,7 @@ mod lease_waits;
 mod leases;
 mod losses;
 mod model;
+mod moves;
 mod nodes;
 mod placement;
 mod promised;

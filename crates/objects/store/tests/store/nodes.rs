@@ -50,7 +50,11 @@ pub(crate) fn linked() -> Driver {
 
 /// The same with a log of this many bytes.
 fn linked_with(log_bytes: u64) -> Driver {
-    let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
+    linked_over(Config::default(), log_bytes)
+}
+
+fn linked_over(config: Config, log_bytes: u64) -> Driver {
+    let config = Config { node: OWN, members: vec![OWN, PEER], sharding: sharding(), ..config };
     let mut driver = Driver::with_log(config, log_bytes);
     driver.has_logged(Record::Grant { space: 0, next: 2 });
     driver.crash();
@@ -80,6 +84,11 @@ pub(crate) fn link(driver: &mut Driver, undecided: &[TxnId]) -> Vec<ToNode> {
 /// The same, and its shard is open.
 pub(crate) fn opened() -> Driver {
     open_with(linked())
+}
+
+/// The same with leases on space 0.
+pub(crate) fn opened_leased() -> Driver {
+    open_with(linked_over(Config { leased_spaces: vec![0], ..Config::default() }, 1 << 30))
 }
 
 fn open_with(mut driver: Driver) -> Driver {
@@ -383,7 +392,7 @@ fn a_link_is_opened_again_when_its_node_is_elsewhere() {
     let config = Config { node: PEER, members: vec![OWN, PEER], sharding: sharding(), ..Config::default() };
     let mut driver = Driver::with(config);
     let mut opened = |address: &str, node| {
-        driver.store.node_is_at(driver.now, node, address);
+        driver.store.node_is_at(driver.now, node, 0, address);
         driver.run();
         driver.opened.clone()
     };

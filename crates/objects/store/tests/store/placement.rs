@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::nodes::{LINK, OWN, PEER, linked, opened, openings, page, sharding};
-use messages::{Elsewhere, Fetch, GROUP, Grant, Hello, NodeAt, Page, Placement, Recalled, ToClient, WATCH};
+use messages::{Elsewhere, Fetch, Grant, Hello, NodeAt, Page, Placement, Recalled, ToClient, WATCH};
 use store::SessionId;
 use types::{ClientId, GoodbyeReason, Opening, PageId, Shard, Vector};
 
@@ -12,9 +12,10 @@ fn greeted(driver: &mut Driver, session: u64) -> Vec<ToClient> {
     driver.take(session)
 }
 
-fn placement(peer: &str) -> Placement {
-    let node_at = |node, address: &str| NodeAt { node, address: address.into() };
-    Placement { nodes: vec![node_at(OWN, "own:1"), node_at(PEER, peer)], shards: vec![OWN, PEER] }
+fn placement(start: u64, peer: &str) -> Placement {
+    let node_at = |node, start, address: &str| NodeAt { node, start, address: address.into() };
+    let shards = vec![(OWN, Opening(1)), (PEER, Opening(1))];
+    Placement { nodes: vec![node_at(OWN, 0, "own:1"), node_at(PEER, start, peer)], shards }
 }
 
 /// A node is of no use to a client before its shards are open, and cannot say yet at which counts its life begins.
@@ -34,20 +35,20 @@ fn a_client_is_welcome_when_the_shards_of_the_node_are_open() {
 #[test]
 fn clients_are_told_where_the_nodes_are() {
     let mut driver = opened();
-    driver.store.node_is_at(driver.now, OWN, "own:1");
-    driver.store.node_is_at(driver.now, PEER, "peer:1");
+    driver.store.node_is_at(driver.now, OWN, 0, "own:1");
+    driver.store.node_is_at(driver.now, PEER, 0, "peer:1");
     driver.run();
     let told = greeted(&mut driver, 1);
-    assert_eq!(told[1..], [placement("peer:1").into()]);
-    driver.store.node_is_at(driver.now, PEER, "peer:1");
+    assert_eq!(told[1..], [placement(0, "peer:1").into()]);
+    driver.store.node_is_at(driver.now, PEER, 0, "peer:1");
     driver.run();
     assert_eq!(driver.take(SessionId(1)), [], "it is there still");
-    driver.store.node_is_at(driver.now, PEER, "peer:2");
+    driver.store.node_is_at(driver.now, PEER, 1, "peer:2");
     driver.run();
-    assert_eq!(driver.take(SessionId(1)), [placement("peer:2").into()]);
+    assert_eq!(driver.take(SessionId(1)), [placement(1, "peer:2").into()]);
     driver.store.place(driver.now, &[(Shard(0), PEER, Opening(9))]);
     driver.run();
-    let moved = Placement { shards: vec![PEER, PEER], ..placement("peer:2") };
+    let moved = Placement { shards: vec![(PEER, Opening(9)), (PEER, Opening(1))], ..placement(1, "peer:2") };
     assert_eq!(driver.take(SessionId(1)), [moved.into()]);
 }
 
@@ -83,11 +84,9 @@ fn a_node_grants_pages_of_its_own_shards() {
 }
 
 #[test]
-fn groups_and_watchers_are_refused_by_name() {
-    for (session, features) in [(1, GROUP), (2, WATCH)] {
-        let mut driver = opened();
-        driver.store.connected(driver.now, SessionId(session));
-        driver.say(SessionId(session), Hello { features, cluster: None, client: ClientId(1), epoch: 1 });
-        assert_eq!(driver.ended(SessionId(session)), Some(GoodbyeReason::Protocol));
-    }
+fn watchers_are_refused_by_name() {
+    let (mut driver, session) = (opened(), SessionId(1));
+    driver.store.connected(driver.now, session);
+    driver.say(session, Hello { features: WATCH, cluster: None, client: ClientId(1), epoch: 1 });
+    assert_eq!(driver.ended(session), Some(GoodbyeReason::Protocol));
 }

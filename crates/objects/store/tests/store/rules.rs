@@ -1,10 +1,14 @@
 //! Rules whose absence hardly any simulated run notices: with one of them taken out, the test of it fails.
 
-use crate::{commits, driver, follow, grants, groups, lease_waits, losses, nodes, promised, recovery, turns, watch};
+use crate::{
+    commits, driver, follow, grants, groups, lease_waits, losses, moves, nodes, promised, recovery, turns, watch,
+};
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 26] = [
+const NOTICED_BY: [(Rule, fn()); 28] = [
+    (Rule::LeasesOutliveOpening, moves::leases_of_the_last_master_outlast_a_move),
+    (Rule::CopyAfterClose, moves::a_shard_arrives_with_all_that_its_master_had_as_it_closed),
     (Rule::AnswerWithinLease, nodes::a_node_whose_lease_is_over_answers_nothing),
     (Rule::CleanClose, nodes::a_shard_closes_when_nothing_is_prepared_and_all_is_written_back),
     (Rule::OutcomeBeforeFree, nodes::the_log_keeps_what_has_no_outcome_yet),
