@@ -40,7 +40,7 @@ impl Client {
             }
         }
         if is_first {
-            // A redirector's word counts as the nodes' own.
+            // The counts of a redirector are those of the nodes.
             self.nodes.share_counts(|node| &mut node.session.up);
         } else {
             for (page, before) in before {

@@ -72,8 +72,8 @@ impl Client {
         Ok(())
     }
 
-    /// Everything goes through the redirector from now on, which was told of the pages of one node alone. So the
-    /// session begins again, with everything.
+    /// Everything goes through the redirector from now on, which knows only the pages of one node. So the session
+    /// begins again, with everything.
     fn go_through_redirector(&mut self) -> Goodbye {
         for at in self.nodes.all().skip(1) {
             self.session_is_down(at);

@@ -76,8 +76,8 @@ impl Master {
         }
     }
 
-    /// Applies what has waited for earlier counts, up to the next one whose reply stands for its invalidation: that
-    /// leaves before the sessions to which it does hear of any later count.
+    /// Applies transactions that have waited for earlier counts, up to the next one whose reply stands for its
+    /// invalidation: that reply leaves before its session learns any later count.
     pub(crate) fn apply_early(&mut self, now: Time) {
         while let Some(txn) = self.take_next() {
             if self.apply(now, txn) {

@@ -86,7 +86,7 @@ impl<E> Upstream<E> {
         Self { cluster: self.cluster, sharding: self.sharding, epoch: self.epoch, ..Self::default() }
     }
 
-    /// Sessions from now on come after those of another one, which is forgotten.
+    /// Later sessions have higher epochs than those of `other`, which is forgotten.
     pub fn comes_after(&mut self, other: &Self) {
         self.epoch = self.epoch.max(other.epoch);
     }

@@ -7,8 +7,8 @@
 //! ```
 //! 1. A commit goes to the node that its number names, which coordinates it, over as many sessions as that takes
 //!    (**OneCoordinator**). The reply of a node that has judged it alone stands for the group's invalidations, as that
-//!    of a store of one node. Otherwise the nodes of its pages tell of them too, before or after the reply, and the
-//!    reply moves no horizon.
+//!    of a store of one node. Otherwise the nodes of its pages send invalidations too, before or after the reply,
+//!    and the reply moves no horizon.
 //! 2. The writes of a commit are kept until its reply, and passed on only then. The reply stands for the group's
 //!    invalidations: in the store's stream it has the place that they would have. To the committer it stands for the
 //!    invalidation on the session that the request came on, and on no other.
@@ -99,7 +99,7 @@ struct Admission {
 #[derive(Debug, Default)]
 struct OnTheirWay {
     count: usize,
-    /// Those that wait to be sent, in the order in which they came.
+    /// The commits to be sent, in the order in which they came.
     unsent: VecDeque<TxnId>,
 }
 
@@ -435,7 +435,7 @@ impl Redirector {
         self.update(now, txn, &pending, pages);
     }
 
-    /// Several nodes have judged a transaction, and each tells of its pages itself. The reply may be ahead of that: no
+    /// Several nodes have judged a transaction, and each invalidates its own pages. The reply may be ahead of that: no
     /// copy counts as whole that lacks the changes (**HearReply**). They are told as the nodes would, without the
     /// values: these could be another copy's of the transaction.
     fn hear_early(&mut self, now: Time, txn: TxnId, pending: Option<Pending>, pages: &[Advance]) {

@@ -152,7 +152,7 @@ impl Grants {
         }
     }
 
-    /// Those pages that were granted to members and not filled.
+    /// The pages that were granted to members and not filled.
     pub(crate) fn all(&self, are_meant: impl Fn(PageId) -> bool) -> Vec<PageRange> {
         PageRange::join(self.unfilled.keys().copied().filter(|page| are_meant(*page)))
     }

@@ -11,8 +11,8 @@
 //!          knocks goes there
 //! ```
 //! Where the store has several nodes, the one with the lowest number of those that are reached decides, and all others
-//! are told: a client asks its own node. That is right whoever is away: a node that has been told of another leader in
-//! the meantime ends our session, and the higher epoch stays.
+//! are told: a client asks its own node. That is right whichever nodes are away: a node that knows another leader ends
+//! our session, and the higher epoch stays.
 //!
 //! 1. Members are welcome while we lead, and while the store has yet to answer that we want to: their caches are
 //!    compared in the meantime. Should another lead, they are sent there.

@@ -240,8 +240,8 @@ impl Redirector {
         self.nodes[at].lease.promise(intent);
     }
 
-    /// Judges a read-only transaction, if that can be done here: under the leases of the nodes of all that it has read,
-    /// at this one moment.
+    /// Judges a read-only transaction, if that can be done here: under the leases of the nodes of all its reads, at
+    /// this one moment.
     pub(crate) fn validate(&mut self, now: Time, from: SessionId, request: &CommitRequest) -> Option<Outcome> {
         if !request.writes.is_empty() || !self.nodes.is_reached() {
             return None;

@@ -81,7 +81,7 @@ impl Machine for Redirector {
         tables::redirector(self).into()
     }
 
-    /// The group's first node stays that: what is on its way there is asked nobody else for.
+    /// The group's first node stays its home: requests under way there go to no other node.
     fn way(&mut self, _: Time, upstream: UpstreamId) -> Option<String> {
         if upstream == UpstreamId::ONLY { self.home_address() } else { None }
     }

@@ -61,7 +61,7 @@ struct Member {
     heard: Time,
     /// Fetches that it has outstanding.
     fetches: usize,
-    /// Counts that it has brought, of nodes that were away then.
+    /// Counts that it has brought, of nodes that were away as it came.
     believed: Vector,
     /// Where its peers reach it, if they can, and where members would as their redirector, if it is eligible.
     reachable: Reachable,

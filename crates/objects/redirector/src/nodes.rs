@@ -8,7 +8,7 @@
 //!    has to say is passed on: to a member the redirector is the store.
 //! 2. The group has a *coordinator* at a time: the node that members number their commits for. It is the home, and
 //!    another one when that is away. Members are welcomed again when it changes. A commit goes to the node of its
-//!    number, whoever is the coordinator by then (**OneCoordinator**).
+//!    number, even if the group has another coordinator by then (**OneCoordinator**).
 //! 3. The group is open as long as one node is reached. Pages and commits of a node that is away wait for it. A member
 //!    that brings pages of such a node drops them, if the node is away for longer than a member may be silent.
 
@@ -83,10 +83,10 @@ pub(crate) struct Nodes {
     known: StoreNodes<Node>,
     /// The counts of all shards, of which every change was told.
     horizon: Vector,
-    /// The counts that replies to commits have named, also of nodes that did not coordinate them.
+    /// The counts that replies to commits have named, those of other nodes than the coordinator included.
     replied: Vector,
     coordinator: At,
-    /// Since when no node is reached, or nobody was welcome.
+    /// Since when no node is reached, or no member was welcome.
     down_since: Time,
 }
 
@@ -137,7 +137,7 @@ impl Nodes {
         self.all().map(|at| self[at].session.up.named()).fold(self.replied.clone(), |all, named| all.joined(&named))
     }
 
-    /// Of some counts those that concern a page: of the shards of its node.
+    /// The counts that concern a page: those of the shards of its node.
     pub(crate) fn counts_for(&self, page: PageId, counts: &Vector) -> Vector {
         self.places().own(self.places().of(page), counts)
     }
@@ -182,12 +182,12 @@ impl Nodes {
         }
     }
 
-    /// Since when no node is reached, or nobody was welcome.
+    /// Since when no node is reached, or no member was welcome.
     pub(crate) fn down_since(&self) -> Time {
         self.down_since
     }
 
-    /// From now on it counts how long nobody can be a member who wants to.
+    /// Members that come from now on wait, and the time counts.
     pub(crate) fn wait_from(&mut self, now: Time) {
         self.down_since = now;
     }
@@ -212,7 +212,7 @@ impl Nodes {
         others
     }
 
-    /// The greeting of a member that is welcome. Of several nodes each has its own lives, which this redirector
+    /// The greeting of a member that is welcome. Each of several nodes has its own lives, which this redirector
     /// compares (**KnowLineage**).
     pub(crate) fn welcome(&self, config: &Config) -> Welcome {
         let store = self.store();

@@ -219,7 +219,7 @@ impl Revalidations {
         if is_compared { self.members.remove(&session) } else { None }
     }
 
-    /// Takes out all that is compared: whose it is, the counts that the member has learned of, and its pages.
+    /// Takes out every comparison under way: the member, the counts that it has learned, and its pages.
     fn take_all(&mut self) -> Vec<(SessionId, Vector, Vec<Held>)> {
         self.open.clear();
         let all = mem::take(&mut self.members).into_iter().map(|(session, comparison)| {
@@ -240,7 +240,7 @@ impl Revalidations {
         }
     }
 
-    /// All questions to a node are asked again, under other numbers: an answer to the old ones says nothing any more.
+    /// All questions to a node are asked again, under other numbers: answers to the old ones no longer count.
     pub(crate) fn link_is_gone(&mut self, to: At, broken: Broken) {
         let Self { members, open, .. } = self;
         let is_asked = |session: &SessionId, place: usize| {
@@ -343,15 +343,15 @@ impl Redirector {
         }
     }
 
-    /// Pages have changed in ways that nobody knows slot by slot: their holders drop them, and say so by a release.
-    /// Only then may it hear that the horizon has moved.
+    /// Pages have changed, and the slots are unknown: their holders drop them and release them. Only after that their
+    /// horizon moves.
     pub(crate) fn drop_pages(&mut self, now: Time, dropped: Vec<PageId>, through: &Vector) {
         let mut by_member: BTreeMap<SessionId, Vec<PageId>> = BTreeMap::new();
         for page in dropped {
             self.standby.remove(page);
             self.grants.lose(page);
             self.holders.unlist_all_whole(page);
-            // Those that are not compared yet are compared again.
+            // Members whose caches are not compared yet are compared again.
             for &holder in self.holders.of(page).iter().filter(|holder| self.members.is_joined(**holder)) {
                 if !self.config.broken.is(Rule::TellDropped) {
                     by_member.entry(holder).or_default().push(page);
@@ -398,7 +398,7 @@ impl Redirector {
         self.finish_comparison(now, session);
     }
 
-    /// Lets a member join if all that it brings is compared.
+    /// Lets a member join once its whole cache is compared.
     fn finish_comparison(&mut self, now: Time, session: SessionId) {
         let Some(compared) = self.revalidations.finish(session) else { return };
         let sharding = self.nodes.sharding();

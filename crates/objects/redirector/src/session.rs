@@ -189,7 +189,7 @@ impl Redirector {
         self.out.closed();
     }
 
-    /// A node is not reached any more: what any other one can do is asked of another one.
+    /// A node is away: requests that any node can answer go to another.
     pub(crate) fn is_cut_off_from(&mut self, now: Time, at: At) {
         if !self.nodes.is_reached() || self.nodes[at].session.is_live() {
             return;

@@ -14,7 +14,7 @@ use types::{GoodbyeReason, PageId, Rule, Time, Vector};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoreSession {
-    /// How far it is, and what is known of the node. If there is none any more: why.
+    /// The course of the session, and the facts known about the node. If it is over: why.
     pub(crate) up: Upstream<String>,
     /// The node's identity, as it has said.
     store: Option<Welcome>,
@@ -160,7 +160,7 @@ impl Redirector {
         }
     }
 
-    /// The store is reached in another life: those who are here learn of it before anything that comes from that one.
+    /// The store is reached in another life: members learn that before any message of that life.
     pub(crate) fn welcome_again(&mut self) {
         for session in self.members.all() {
             if self.members.is_welcome(session) {

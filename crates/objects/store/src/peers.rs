@@ -179,7 +179,7 @@ impl Store {
                     let placed = sequencer.handle(sequence);
                     self.tell(now, from, ToNode::Placed(placed));
                 } else if from != self.config.node {
-                    // It asks nobody else, and not again.
+                    // It asks no other node, and not again.
                     let early = self.peers.early.entry(from).or_default();
                     if early.len() >= UNAPPLIED_MAX {
                         let text = format!("expected at most {UNAPPLIED_MAX} requests for counts before an election");

@@ -104,8 +104,8 @@ impl Store {
         }
     }
 
-    /// A session tells what it holds. One that comes from a group does not know yet which node has what: the other
-    /// nodes are told by it as soon as it does.
+    /// A session lists what it holds. A client that comes from a group does not know yet which node has which page: it
+    /// lists the others' pages there as soon as it does.
     pub(crate) fn resumed(&mut self, now: Time, from: SessionId, resume: &Resume) -> Result<(), Goodbye> {
         if !self.config.has_peers() {
             return self.master.resumed(now, from, resume);

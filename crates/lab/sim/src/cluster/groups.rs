@@ -121,7 +121,7 @@ impl Group {
     }
 }
 
-/// A redirector ends sessions when it is cut off or another leads, and finds nothing wrong with anybody.
+/// A redirector ends sessions when it is cut off or another leads, and for no fault of a member.
 fn is_honest(number: usize, reason: GoodbyeReason, text: &str) -> Check {
     let is_expected = matches!(
         reason,

@@ -591,7 +591,7 @@ impl World {
         server >= self.nodes.len()
     }
 
-    /// The server that a client or redirector looks for next, if it is another one than before.
+    /// The server that a client or redirector looks for next, if that has changed.
     fn way_of(&mut self, caller: usize) -> Option<usize> {
         let now = self.now();
         let group = self.scenario.group_of(caller);

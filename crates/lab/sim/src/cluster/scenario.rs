@@ -146,7 +146,7 @@ impl Scenario {
         scenario
     }
 
-    /// The group that an application is a member of, if it is of one.
+    /// The group of an application, if it is a member.
     pub(crate) fn group_of(&self, application: usize) -> Option<usize> {
         (application < self.members).then(|| application % self.groups)
     }
