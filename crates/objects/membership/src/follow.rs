@@ -99,7 +99,12 @@ impl Follower {
         self.learn_members(view, &mut changes);
         self.learn_placement(view, &mut changes);
         self.learn_addresses(view, &mut changes);
+        let before = changes.len();
         self.open(view, &mut changes);
+        if changes.len() > before {
+            // A shard that opens again while it moves begins to move again.
+            self.outgoing.clear();
+        }
         self.learn_moves(view, &mut changes);
         self.learn_sequencer(view, &mut changes);
         Ok(changes)
@@ -270,6 +275,29 @@ mod tests {
         ];
         assert_eq!(n2.learn(&view(&later)).unwrap(), expected);
         assert_eq!(n2.learn(&view(&later)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_shard_that_is_taken_back_moves_again() {
+        let mut n2 = follower();
+        let opened = |number: u32| {
+            let own = format!(r#"{{"opening":{number},"run":"000000000000000a","closed":9}}"#);
+            [
+                entry(Key::Opening(Shard(1)), &own),
+                entry(Key::Opening(Shard(4)), r#"{"opening":1,"run":"000000000000000a"}"#),
+                entry(Key::Placement(Shard(1)), r#"{"node":"n2","to":"n3"}"#),
+                entry(Key::Placement(Shard(0)), r#"{"node":"n1","to":"n2"}"#),
+                entry(Key::Epoch, "3"),
+            ]
+        };
+        let first = n2.learn(&view(&opened(1))).unwrap();
+        let moves = [Change::Outgoing(vec![(Shard(1), NodeId(2))]), Change::Incoming(vec![(Shard(0), NodeId(0))])];
+        assert_eq!(first[first.len() - 2..], moves);
+        assert_eq!(n2.learn(&view(&opened(1))).unwrap(), []);
+        // It was closed, the other node was away, and it has its next opening here.
+        let again = n2.learn(&view(&opened(2))).unwrap();
+        let expected = [Change::OpenClosed(Shard(1), Opening(2), Version(9)), moves[0].clone()];
+        assert_eq!(again, expected);
     }
 
     #[test]

@@ -149,6 +149,10 @@ impl Store {
 
     /// Goes on with the shard whose turn it is.
     pub(crate) fn copy_incoming(&mut self, now: Time) {
+        // A node that closes has to come to rest. It copies the rest after its next start.
+        if self.closing {
+            return;
+        }
         let links = &self.links;
         let Some(shard) = self.incoming.current(|node| links.port(node).is_some()) else { return };
         let has_room = self.master.copy_bytes_waiting() < 2 * self.config.limits.write_back_bytes;

@@ -218,6 +218,16 @@ pub(crate) fn leases_of_the_last_master_outlast_a_move() {
     assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })));
 }
 
+/// A node that is stopped copies no more.
+#[test]
+fn a_node_that_closes_does_not_wait_for_shards_to_arrive() {
+    let mut driver = coming();
+    driver.store.close(driver.now);
+    assert_eq!(driver.hear(LINK, list(&[(page(1), 5)], 6)), []);
+    driver.run();
+    assert!(driver.is_closed());
+}
+
 /// Pages are copied once, even if the link is lost in between.
 #[test]
 fn copies_are_kept() {
