@@ -173,14 +173,16 @@ impl NodeStatus {
             starts: member.start,
             shards,
             waits_for: record.map(|record| record.waits_for.clone()).unwrap_or_default(),
-            coming: record.map(Copying::of).unwrap_or_default(),
+            coming: record.map(|record| Copying::all(view, node, record)).unwrap_or_default(),
         }
     }
 }
 
 impl Copying {
-    fn of(node: &NodeRecord) -> Vec<Self> {
-        let all = node.coming.iter().cloned();
+    /// The shards that move to a node. It may not have reported yet that some have arrived.
+    fn all(view: &View, node: &str, record: &NodeRecord) -> Vec<Self> {
+        let moves = |coming: &&ComingRecord| view.moves().any(|(shard, _, to)| shard.0 == coming.shard && to == node);
+        let all = record.coming.iter().filter(moves).cloned();
         all.map(|ComingRecord { shard, copied, listed, trouble }| Self { shard, copied, listed, trouble }).collect()
     }
 }
@@ -228,17 +230,21 @@ mod tests {
 
     #[test]
     fn the_state_of_shards_is_their_nodes() {
+        let n2 = r#"{"address":"a:2","run":"000000000000000a","opening":[4],"waits_for":["n3"],
+            "coming":[{"shard":3,"copied":7,"listed":9},{"shard":1,"copied":0,"listed":0}]}"#;
         let status = Status::of(&view(&[
-            entry(Key::Node("n2"), r#"{"address":"a:2","run":"000000000000000a","opening":[4],"waits_for":["n3"]}"#),
+            entry(Key::Node("n2"), n2),
             entry(Key::Member("n1"), r#"{"number":0,"directory":"0000000000000001","start":4}"#),
             entry(Key::Opening(Shard(1)), r#"{"opening":2,"run":"000000000000000a"}"#),
             entry(Key::Opening(Shard(4)), r#"{"opening":2,"run":"000000000000000a"}"#),
             entry(Key::Placement(Shard(0)), r#"{"node":"n1","closed":9}"#),
+            entry(Key::Placement(Shard(3)), r#"{"node":"n1","to":"n2"}"#),
         ]));
         let expected = "store 00000000000000c1: 6 shards with extents of 64 pages, leases of 5 s\n\
             sequencer none: the next node that is up takes the next epoch, epoch 0\n\
             n1: away; shards closed in order: 1, away: 1\n\
-            n2: up at a:2; shards serving: 1, opening: 1; waits for the logs of n3\n\
+            n2: up at a:2; shards serving: 1, opening: 1; waits for the logs of n3\n  \
+            shard 3 moves here: 7 of 9 pages copied\n\
             n3: never started; shards away: 2";
         assert_eq!(status.text(), expected);
         let json = serde_json::to_value(&status).unwrap();
