@@ -313,7 +313,7 @@ pub(crate) struct TortureArgs {
         long,
         value_name = "MINUTES",
         requires = "nodes",
-        conflicts_with = "rounds",
+        conflicts_with_all = ["rounds", "lab"],
         value_parser = clap::value_parser!(u32).range(1..=1440)
     )]
     pub(crate) minutes: Option<u32>,
@@ -322,7 +322,7 @@ pub(crate) struct TortureArgs {
     pub(crate) nodes: Option<u32>,
     /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started,
     /// which must be in PATH. Only with --nodes.
-    #[arg(long, value_name = "URL", requires = "nodes")]
+    #[arg(long, value_name = "URL", requires = "nodes", conflicts_with = "lab")]
     pub(crate) etcd: Option<EtcdUrl>,
     /// Clients that commit in the meantime; with groups, of each.
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
