@@ -13,7 +13,7 @@ use crate::fetch::Fetches;
 use crate::session::Session;
 use core::ops::{Deref, DerefMut};
 use messages::{At, StoreNodes, ToClient};
-use types::{Horizon, NodeId, Shard, Time, Vector};
+use types::{Horizon, NodeId, Time, Vector};
 
 /// The session with a node, and the pages that are under way there.
 #[derive(Debug)]
@@ -61,19 +61,10 @@ impl Nodes {
     /// Moves the horizon by the counts of a node's own shards, and the node gets an acknowledgement soon. Returns
     /// whether it moves. A node may name a count of a shard that has moved away from it, or is about to move there.
     pub(crate) fn heard_through(&mut self, now: Time, at: At, through: &Vector) -> bool {
-        let places = self.places();
-        let is_elsewhere = |(shard, _): &(Shard, _)| places.are_known() && places.of_shard(*shard) != Some(at);
-        if through.counts().iter().any(is_elsewhere) {
-            let own = places.own(at, through);
-            return self.heard_own(now, at, &own);
-        }
-        self.heard_own(now, at, through)
-    }
-
-    fn heard_own(&mut self, now: Time, at: At, through: &Vector) -> bool {
-        let moves = self[at].session.heard_through(now, through);
+        let through = self.places().own(at, through);
+        let moves = self[at].session.heard_through(now, &through);
         if moves {
-            self.horizon.join(through);
+            self.horizon.join(&through);
         }
         moves
     }

@@ -73,7 +73,7 @@ impl Masters {
 
     /// The node of a shard, if that was said.
     pub(crate) fn place_of(&self, shard: Shard) -> Option<NodeId> {
-        self.places.get(&shard).map(|place| place.node)
+        self.shard_at(shard).map(|(node, _)| node)
     }
 
     /// The node of a shard, and its opening there.
@@ -143,9 +143,7 @@ impl Masters {
 
     /// The shards that a transaction touches, in order.
     fn shards(&self, request: &CommitRequest) -> SmallVec<[Shard; 1]> {
-        let read = request.reads.iter().map(|reads| reads.page);
-        let pages = read.chain(request.writes.iter().map(|delta| delta.page));
-        in_order(pages.map(|page| self.shard_of(page)))
+        in_order(request.pages().map(|page| self.shard_of(page)))
     }
 }
 

@@ -35,8 +35,8 @@ impl Transaction {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::Forked`] if the database was closed or belongs to the parent process, [`Error::Nested`] inside of the
-    /// body of another transaction.
+    /// [`Error::Closed`] or [`Error::Forked`] if the database was closed or belongs to the parent process,
+    /// [`Error::Nested`] inside of the body of another transaction.
     pub fn begin(database: &Arc<Database>) -> Result<Self> {
         if nested::is_inside(database) {
             return Err(Error::Nested);

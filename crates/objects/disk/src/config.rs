@@ -9,8 +9,8 @@ use types::ClusterId;
 pub struct Config {
     /// Whether an empty or missing directory becomes a new store.
     pub create: bool,
-    /// The data set. The directory of another data set is refused. If none is said, a new store draws one at random. All
-    /// nodes of a store have the same.
+    /// The data set. The directory of another data set is refused. If none is given, a new store draws one at random.
+    /// All nodes of a store have the same.
     pub cluster: Option<ClusterId>,
     /// Whether the directory is only read: what would be written stays in memory, and is gone in the end.
     pub read_only: bool,

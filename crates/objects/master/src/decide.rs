@@ -69,7 +69,6 @@ impl Master {
         let Release { txn } = release;
         if self.pages.is_undecided(txn) {
             self.pages.unprepare(txn);
-            self.moves.look_again();
             self.leases.forget(txn);
             self.turns.make_way();
             self.apply_early(now);
@@ -91,7 +90,9 @@ impl Master {
         self.turns.make_way();
         let Some(prepared) = self.pages.unprepare(txn) else { return false };
         let Some((counts, replied)) = &prepared.decided else { return false };
-        self.moves.look_again();
+        for &(shard, _) in counts.counts() {
+            self.moves.has_applied(shard);
+        }
         for &session in replied {
             self.flush_for_reply(session);
         }

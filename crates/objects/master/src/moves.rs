@@ -18,11 +18,10 @@ use crate::Master;
 use crate::images::Waiter;
 use crate::leases::EarlierLeases;
 use crate::outputs::{HomeImage, Output};
-use crate::ticket::Ticket;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use messages::{CopiedPage, Elsewhere, Held, NotCopied};
+use messages::{CommitRequest, CopiedPage, Elsewhere, Held, NotCopied};
 use types::{NodeId, ObjectPage, Opening, PageId, Rule, Shard, Version};
 
 /// Shards that move.
@@ -30,13 +29,11 @@ use types::{NodeId, ObjectPage, Opening, PageId, Rule, Shard, Version};
 pub(crate) struct Moves {
     /// The shards of this node that move: they are written back at once.
     leaving: BTreeSet<Shard>,
-    /// Of those that are about to close: those that have nothing prepared and may be written back.
-    closes: BTreeMap<Shard, bool>,
-    /// Copies that are not in the page home yet.
+    /// Whether they may have something that is not written back.
+    may_be_dirty: bool,
+    /// Copies that wait for the page home.
     copies: VecDeque<HomeImage>,
     bytes: usize,
-    /// How many of them are being installed.
-    installing: usize,
 }
 
 impl Moves {
@@ -45,19 +42,14 @@ impl Moves {
         self.leaving.contains(&shard)
     }
 
-    /// Whether there are any such.
-    pub(crate) fn are_any_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+    /// Something was applied in this shard.
+    pub(crate) fn has_applied(&mut self, shard: Shard) {
+        self.may_be_dirty |= self.is_leaving(shard);
     }
 
     /// Whether copies wait for the page home.
     pub(crate) fn has_copies(&self) -> bool {
         !self.copies.is_empty()
-    }
-
-    /// Something was written back, or is no longer prepared.
-    pub(crate) fn look_again(&mut self) {
-        self.closes.values_mut().for_each(|may_be_closed| *may_be_closed = true);
     }
 
     /// Takes copies for a batch: up to this many bytes, or one page.
@@ -70,13 +62,11 @@ impl Moves {
             batch.extend(self.copies.pop_front());
         }
         self.bytes -= bytes;
-        self.installing = batch.len();
         batch
     }
 
     /// There was no room for a batch: it comes first the next time.
     pub(crate) fn put_back(&mut self, batch: Vec<HomeImage>) {
-        self.installing = 0;
         for copy in batch.into_iter().rev() {
             self.bytes += copy.image.len();
             self.copies.push_front(copy);
@@ -91,7 +81,19 @@ impl Master {
         for shard in ends {
             self.keep_shard(shard);
         }
+        self.moves.may_be_dirty = !leaving.is_empty();
         self.moves.leaving = leaving;
+    }
+
+    /// Whether a shard that moves has something that is not written back.
+    pub(crate) fn has_leaving_pages(&mut self) -> bool {
+        self.moves.may_be_dirty = self.moves.may_be_dirty && self.leaving_pages().next().is_some();
+        self.moves.may_be_dirty
+    }
+
+    /// The pages that wait for write-back of shards that move, those with the oldest deltas first.
+    pub(crate) fn leaving_pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.pages.mob().oldest_pages().filter(|page| self.moves.is_leaving(self.config.sharding.of(*page)))
     }
 
     /// The pages of a shard whose home version is above this one, and the count through which the shard is written
@@ -127,15 +129,9 @@ impl Master {
     /// A shard is about to close: nothing more is prepared there, and those that wait are busy.
     pub fn close_shard(&mut self, shard: Shard) {
         self.shards.set_closing(shard, true);
-        self.moves.closes.insert(shard, true);
         let sharding = self.config.sharding;
-        let touches = |ticket: &Ticket| {
-            let request = &ticket.request;
-            let reads = request.reads.iter().map(|reads| reads.page);
-            let mut pages = reads.chain(request.writes.iter().map(|delta| delta.page));
-            ticket.writes() && pages.any(|page| sharding.of(page) == shard)
-        };
-        for ticket in self.take_waiting(touches) {
+        let touches = |request: &CommitRequest| request.pages().any(|page| sharding.of(page) == shard);
+        for ticket in self.take_waiting(|ticket| ticket.writes() && touches(&ticket.request)) {
             self.is_busy(&ticket);
         }
     }
@@ -143,7 +139,6 @@ impl Master {
     /// A shard that was about to close is served as before.
     pub fn keep_shard(&mut self, shard: Shard) {
         self.shards.set_closing(shard, false);
-        self.moves.closes.remove(&shard);
     }
 
     /// The nodes that coordinate what is prepared in a shard.
@@ -151,25 +146,20 @@ impl Master {
         self.pages.prepared_in(shard).map(|prepared| prepared.coordinator).collect()
     }
 
-    /// Closes a shard for good, if nothing is prepared there and everything is written back. Returns the opening in
-    /// which it was served, and the count at which it is closed.
+    /// Closes a shard for good, if it is about to close, nothing is prepared there, and everything is written back.
+    /// Returns the opening in which it was served, and the count at which it is closed.
     pub fn end_shard(&mut self, shard: Shard) -> Option<(Opening, Version)> {
-        let may_be_closed = self.moves.closes.get_mut(&shard)?;
-        if !core::mem::take(may_be_closed) {
-            return None;
-        }
         let has_prepared = self.pages.prepared_in(shard).next().is_some();
-        if (has_prepared && !self.config.broken.is(Rule::CleanClose)) || self.pages.is_dirty(shard) {
+        let must_wait = has_prepared && !self.config.broken.is(Rule::CleanClose);
+        if !self.shards.closes(shard) || must_wait || (self.has_leaving_pages() && self.pages.is_dirty(shard)) {
             return None;
         }
-        self.moves.closes.remove(&shard);
         let opening = self.shards.remove(shard)?;
         Some((opening, self.pages.applied().of(shard)))
     }
 
     /// Another node has the shard. Only the pages in the page home remain here.
     pub fn forget_shard(&mut self, shard: Shard) {
-        self.keep_shard(shard);
         self.shards.remove(shard);
         self.pages.forget_shard(shard);
         let sharding = self.config.sharding;
@@ -202,7 +192,7 @@ impl Master {
 
     /// How many copies are not in the page home yet.
     pub fn copies_waiting(&self) -> usize {
-        self.moves.copies.len() + self.moves.installing
+        self.moves.copies.len() + self.writeback.copies_installing()
     }
 
     /// The bytes of those that nothing was done about yet.
@@ -212,7 +202,6 @@ impl Master {
 
     /// Copies are in the page home.
     pub(crate) fn copies_are_home(&mut self, copies: &[HomeImage]) {
-        self.moves.installing = 0;
         for copy in copies {
             self.pages.copied(copy);
             self.grants.granted_below(copy.page.space, copy.page.number.saturating_add(1));

@@ -426,11 +426,7 @@ impl Pages {
 
     /// The transactions that are prepared in a shard, including those that only read there.
     pub(crate) fn prepared_in(&self, shard: Shard) -> impl Iterator<Item = &Prepared> {
-        let touches = move |request: &CommitRequest| {
-            let reads = request.reads.iter().map(|reads| reads.page);
-            let mut pages = reads.chain(request.writes.iter().map(|delta| delta.page));
-            pages.any(|page| self.sharding.of(page) == shard)
-        };
+        let touches = move |request: &CommitRequest| request.pages().any(|page| self.sharding.of(page) == shard);
         self.prepared.values().filter(move |prepared| prepared.parts.iter().any(|part| touches(part)))
     }
 

@@ -48,7 +48,12 @@ impl Shards {
 
     /// Whether any of these is about to close.
     pub(crate) fn is_closing(&self, openings: &Openings) -> bool {
-        matches!(self, Self::Opened { closing, .. } if openings.iter().any(|(shard, _)| closing.contains(shard)))
+        openings.iter().any(|(shard, _)| self.closes(*shard))
+    }
+
+    /// Whether a shard is about to close.
+    pub(crate) fn closes(&self, shard: Shard) -> bool {
+        matches!(self, Self::Opened { closing, .. } if closing.contains(&shard))
     }
 
     /// The shards that are about to close.

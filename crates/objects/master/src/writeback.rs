@@ -90,6 +90,11 @@ impl WriteBack {
         self.last_commit = now;
     }
 
+    /// How many copies of pages are being installed.
+    pub(crate) fn copies_installing(&self) -> usize {
+        if let Stage::Installing(batch) = &self.stage { batch.copies.len() } else { 0 }
+    }
+
     fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle)
     }
@@ -140,20 +145,22 @@ impl Master {
         self.pages.mob().oldest()
     }
 
-    fn wants_write_back(&self, now: Time, log: LogState) -> bool {
+    fn wants_write_back(&mut self, now: Time, log: LogState) -> bool {
+        let leaves = self.has_leaving_pages();
         let mob = self.pages.mob();
         let pressed = self.closing || self.is_short_of_room() || log.is_short || log.is_tight;
         mob.bytes() > self.config.mob_bytes_limit / 2
             || (pressed && (!mob.is_empty() || log.is_ahead))
             || self.moves.has_copies()
-            || (self.moves.are_any_leaving() && self.leaving_pages().next().is_some())
+            || leaves
             || (!mob.is_empty() && self.writeback.last_commit + IDLE <= now)
     }
 
     /// Takes the oldest pages, and reads the home images that are not in memory.
     fn begin_batch(&mut self) {
+        let picked = self.pick_pages();
         let is_damaged = |page: &PageId| self.pages.damage(*page).is_some();
-        let (damaged, pages) = self.pick_pages().into_iter().partition::<Vec<_>, _>(is_damaged);
+        let (damaged, pages) = picked.into_iter().partition::<Vec<_>, _>(is_damaged);
         let mut images = Map::default();
         let mut missing = Vec::new();
         for &page in &pages {
@@ -170,25 +177,18 @@ impl Master {
     }
 
     /// The pages with the oldest deltas, which hold the log back longest: as many as make a batch, one at least.
-    fn pick_pages(&self) -> Vec<PageId> {
+    fn pick_pages(&mut self) -> Vec<PageId> {
+        let leaves = self.has_leaving_pages();
         let mut bytes = 0;
         let mut fits = |page: &PageId| {
             let before = bytes;
             bytes += self.pages.image_bytes_bound(*page);
             before == 0 || bytes <= self.config.limits.write_back_bytes
         };
-        if self.moves.are_any_leaving() {
-            let leaving: Vec<_> = self.leaving_pages().take_while(|page| fits(page)).collect();
-            if !leaving.is_empty() {
-                return leaving;
-            }
+        if leaves {
+            return self.leaving_pages().take_while(|page| fits(page)).collect();
         }
         self.pages.mob().oldest_pages().take_while(|page| fits(page)).collect()
-    }
-
-    /// The pages that wait for write-back of shards that move to another node.
-    fn leaving_pages(&self) -> impl Iterator<Item = PageId> + '_ {
-        self.pages.mob().oldest_pages().filter(|page| self.moves.is_leaving(self.config.sharding.of(*page)))
     }
 
     /// Takes a page that cannot be read out of the batch, and sets its changes aside.
@@ -244,7 +244,6 @@ impl Master {
             self.pages.installed(&batch.pages, &batch.aside);
             self.pages_are_home(batch.pages.iter().map(|installed| installed.page));
             self.copies_are_home(&batch.copies);
-            self.moves.look_again();
             self.writeback.home_full = false;
         }
     }

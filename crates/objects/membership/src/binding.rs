@@ -83,9 +83,7 @@ impl Binding {
         node: &str,
         dir: &Path,
     ) -> Result<Self, MembershipError> {
-        let nodes = || view.members.keys().cloned().collect();
-        let member = view.members.get(node).map(|member| &member.value);
-        let member = member.ok_or_else(|| MembershipError::NoSuchNode { node: node.to_owned(), nodes: nodes() })?;
+        let member = view.member(node)?;
         let others = |found: String| {
             let (dir, expected) = (dir.to_owned(), format!("node '{node}' of store {:?}", view.store()));
             MembershipError::OthersDirectory { dir, found, expected }

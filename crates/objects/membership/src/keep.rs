@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
 /// The shards of a store that wait for their next opening, to move or after all not to.
 fn moved(store: &LocalStore) -> Moved {
     let now = store.now();
-    let shards = store.look(|store| {
+    store.look(|store| {
         let arrived = store.arrived().map(|(shard, opening, count)| {
             let closed = Closed { opening, count, is_overdue: false };
             (shard, closed)
@@ -258,8 +258,7 @@ fn moved(store: &LocalStore) -> Moved {
             (shard, Closed { opening, count, is_overdue })
         });
         arrived.chain(closed).collect()
-    });
-    Moved { shards }
+    })
 }
 
 fn coming(shard: Shard, progress: &Progress) -> ComingRecord {

@@ -108,10 +108,7 @@ impl View {
             let (last, shard) = (self.config.value.shards - 1, shard.0);
             return Err(MembershipError::Config(format!("no shard {shard}: expected 0 to {last}")));
         };
-        if !self.members.contains_key(to) {
-            let nodes = self.members.keys().cloned().collect();
-            return Err(MembershipError::NoSuchNode { node: to.to_owned(), nodes });
-        }
+        self.member(to)?;
         let node = &placement.value.node;
         let is_move = to != node;
         if let Some(away) = [node, to].into_iter().find(|node| is_move && !self.nodes.contains_key(*node)) {
@@ -126,10 +123,7 @@ impl View {
     /// # Errors
     /// There is no such node, or no other one is up.
     pub fn drain(&self, node: &str) -> Result<Vec<(Shard, String)>, MembershipError> {
-        if !self.members.contains_key(node) {
-            let nodes = self.members.keys().cloned().collect();
-            return Err(MembershipError::NoSuchNode { node: node.to_owned(), nodes });
-        }
+        self.member(node)?;
         let is_at = |placement: &PlacementRecord, node: &str| placement.to.as_ref().unwrap_or(&placement.node) == node;
         let shards_of = |node: &String| self.placement.values().filter(|of| is_at(&of.value, node)).count();
         let others = self.nodes.keys().filter(|other| *other != node);

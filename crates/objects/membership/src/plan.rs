@@ -29,10 +29,7 @@ pub(crate) struct Transaction {
 
 /// Shards that move and wait for their next opening, as the node's store has them: those that have arrived, and those
 /// that are closed here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub(crate) shards: BTreeMap<Shard, Closed>,
-}
+pub(crate) type Moved = BTreeMap<Shard, Closed>;
 
 /// The end of an opening: its number, and the count at which the shard was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +58,7 @@ impl Own {
     /// Takes the next openings of shards that have arrived here, or that were closed here and stay.
     fn take(&self, view: &View, moved: &Moved) -> Option<Transaction> {
         let mut transaction = Transaction { compares: vec![self.is_up(view)], operations: Vec::new() };
-        for (&shard, closed) in moved.shards.iter().take(SHARDS_PER_TRANSACTION) {
+        for (&shard, closed) in moved.iter().take(SHARDS_PER_TRANSACTION) {
             let (Some(placement), Some(opening)) = (view.placement.get(&shard), view.openings.get(&shard)) else {
                 continue;
             };
@@ -177,7 +174,7 @@ mod tests {
     fn a_node_takes_the_next_openings_and_then_the_next_epoch() {
         let shard_1 = entry(Key::Opening(Shard(1)), r#"{"opening":4,"run":"0000000000000009"}"#);
         let closed = entry(Key::Placement(Shard(1)), r#"{"node":"n2","closed":77}"#);
-        let first = own().next(&view(&[up(), shard_1, closed]), &Moved::default()).unwrap();
+        let first = own().next(&view(&[up(), shard_1, closed]), &Moved::new()).unwrap();
         let [Operation::Put(key, value, None), Operation::Put(at, open, None), Operation::Put(other, one, None)] =
             &first.operations[..]
         else {
@@ -193,13 +190,13 @@ mod tests {
         assert!(first.compares.contains(&Compare::Absent("/thorp/main/openings/4".into())));
 
         let taken = |shard| entry(Key::Opening(Shard(shard)), r#"{"opening":5,"run":"000000000000000a"}"#);
-        let next = own().next(&view(&[up(), taken(1), taken(4), entry(Key::Epoch, "6")]), &Moved::default()).unwrap();
+        let next = own().next(&view(&[up(), taken(1), taken(4), entry(Key::Epoch, "6")]), &Moved::new()).unwrap();
         let [Operation::Put(_, value, Some(LeaseId(1))), Operation::Put(_, epoch, None)] = &next.operations[..] else {
             panic!("{next:?}")
         };
         assert_eq!((&**value, &**epoch), (r#"{"node":"n2","run":"000000000000000a","epoch":7}"#, "7"));
         let sequencer = entry(Key::Sequencer, r#"{"node":"n1","run":"0000000000000001","epoch":7}"#);
-        assert_eq!(own().next(&view(&[up(), taken(1), taken(4), sequencer]), &Moved::default()), None);
+        assert_eq!(own().next(&view(&[up(), taken(1), taken(4), sequencer]), &Moved::new()), None);
     }
 
     #[test]
@@ -208,7 +205,7 @@ mod tests {
         let sequencer = entry(Key::Sequencer, r#"{"node":"n1","run":"0000000000000001","epoch":7}"#);
         let moved = |shard, opening, is_overdue| {
             let closed = Closed { opening: Opening(opening), count: Version(77), is_overdue };
-            Moved { shards: [(Shard(shard), closed)].into() }
+            Moved::from([(Shard(shard), closed)])
         };
         let next = |more: &[Entry], moved: &Moved| {
             let entries = [&[up(), taken(1), taken(4), sequencer.clone()], more].concat();
@@ -248,7 +245,7 @@ mod tests {
         let config = r#"{"store":"00000000000000c1","shards":1024,"extent":1,"lease_s":5,"is_complete":true}"#;
         let mut entries = vec![up(), entry(Key::Config, config)];
         entries.extend((0..1024).map(|shard| entry(Key::Placement(Shard(shard)), r#"{"node":"n2","closed":1}"#)));
-        let first = own().next(&view(&entries), &Moved::default()).unwrap();
+        let first = own().next(&view(&entries), &Moved::new()).unwrap();
         assert!(first.compares.len() <= 128 && first.operations.len() <= 128, "{}", first.compares.len());
     }
 

@@ -147,6 +147,16 @@ impl View {
         numbers.into_iter().collect()
     }
 
+    /// The record of a node.
+    ///
+    /// # Errors
+    /// The store has no such node.
+    pub(crate) fn member(&self, node: &str) -> Result<&MemberRecord, MembershipError> {
+        let nodes = || self.members.keys().cloned().collect();
+        let unknown = || MembershipError::NoSuchNode { node: node.to_owned(), nodes: nodes() };
+        self.members.get(node).map(|member| &member.value).ok_or_else(unknown)
+    }
+
     /// A node's number.
     pub fn number(&self, node: &str) -> Option<NodeId> {
         self.members.get(node).map(|member| NodeId(member.value.number))

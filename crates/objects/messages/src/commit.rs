@@ -28,6 +28,11 @@ pub struct CommitRequest {
 }
 
 impl CommitRequest {
+    /// The pages that it has read, in order, and behind them those that it writes to.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.reads.iter().map(|reads| reads.page).chain(self.writes.iter().map(|delta| delta.page))
+    }
+
     /// About what it takes of a line, in bytes, if that is more than one frame; else zero: no request waits for it.
     pub fn large_bytes(&self) -> usize {
         let changes = self.writes.iter().flat_map(|delta| &delta.changes);

@@ -15,8 +15,8 @@
 //! 3. A member that dies takes nothing with it: its commit that succeeded reaches the others all the same. But it is
 //!    not sent again for it, when the link to the store was lost: a member that has left may have had its answer
 //!    elsewhere.
-//! 4. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way: that
-//!    one lapses, which is no answer to this.
+//! 4. A request that comes again, for a later incarnation of the store, takes the place of the copy on its way. The
+//!    copy will be refused, and that does not answer the request.
 //! 5. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the
 //!    store would end ours.
 //! 6. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
@@ -316,9 +316,7 @@ impl Redirector {
 
     /// Whether a node has all pages of a transaction: then it judges it alone.
     fn is_alone(&self, at: At, request: &CommitRequest) -> bool {
-        let is_there = |page: PageId| self.nodes.places().of(page) == at;
-        let read = request.reads.iter().map(|reads| reads.page);
-        read.chain(request.writes.iter().map(|delta| delta.page)).all(is_there)
+        request.pages().all(|page| self.nodes.places().of(page) == at)
     }
 
     /// A member wants to know a transaction's outcome.

@@ -211,7 +211,7 @@ pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
     assert!(!holds(&driver), "both have written it back");
 }
 
-/// A log that is full of what the peer has not written back has room when it has: commits wait for that.
+/// Commits wait while the log is full of records that the peer has not written back.
 #[test]
 fn a_log_that_another_node_needs_makes_commits_wait() {
     let mut driver = open_with(linked_with(64 * 1024));
