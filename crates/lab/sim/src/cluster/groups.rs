@@ -35,14 +35,14 @@ pub(crate) enum Wish {
 
 impl Group {
     pub(crate) fn new(number: usize, scenario: &Scenario, broken: Broken) -> Self {
-        let name = if scenario.is_one_group { 0 } else { number };
+        let name = if scenario.grouped.is_one_group { 0 } else { number };
         let config = Config {
             group: format!("group {name}"),
             address: address(number),
             duty: Duty::Lead,
             silence: Duration::from_millis(100),
             help_within: Duration::from_millis(5),
-            cache_bytes_limit: scenario.standby_bytes_limit,
+            cache_bytes_limit: scenario.grouped.standby_bytes_limit,
             limits: Limits { leased_changes: 50, ..Limits::SHIPPED },
             broken,
             ..Config::default()

@@ -55,8 +55,8 @@ impl Node {
             mob_bytes_limit: scenario.mob_bytes_limit,
             invalidation_delay: Duration::ZERO,
             silence: Duration::from_secs(3600),
-            leased_spaces: if scenario.lease_ms > 0 { vec![0] } else { Vec::new() },
-            lease: Duration::from_millis(scenario.lease_ms),
+            leased_spaces: if scenario.grouped.lease_ms > 0 { vec![0] } else { Vec::new() },
+            lease: Duration::from_millis(scenario.grouped.lease_ms),
             broken,
             ..Config::default()
         };

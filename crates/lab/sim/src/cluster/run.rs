@@ -152,7 +152,7 @@ impl World {
             known_epochs: vec![Epoch(0); scenario.nodes],
             known_revisions: vec![0; scenario.nodes],
             applications: (0..scenario.applications).map(|of| Application::new(of, &scenario, broken)).collect(),
-            groups: (0..scenario.groups).map(|number| Group::new(number, &scenario, broken)).collect(),
+            groups: (0..scenario.grouped.groups).map(|number| Group::new(number, &scenario, broken)).collect(),
             lines: Lines::default(),
             linked: BTreeMap::new(),
             links: 0,
@@ -313,7 +313,8 @@ impl World {
 
     /// Something goes wrong, now and then.
     fn trouble(&mut self) -> Check {
-        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, kill_ppm, move_ppm, .. } = self.scenario;
+        let Scenario { leave_ppm, elect_ppm, crash_ppm, close_ppm, cut_ppm, move_ppm, .. } = self.scenario;
+        let kill_ppm = self.scenario.grouped.kill_ppm;
         if move_ppm > 0 && self.happens(move_ppm) {
             self.begin_or_end_move();
         }

@@ -43,6 +43,14 @@ pub(crate) struct Scenario {
     pub(crate) cache_bytes_limit: usize,
     /// How often a transaction creates an object, and uses one that its application has created.
     pub(crate) create_permille: u32,
+    pub(crate) grouped: Grouped,
+    /// Each transaction touches every object.
+    pub(crate) touches_all: bool,
+}
+
+/// The groups of a day, which may have none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grouped {
     /// The groups, how many of the applications are members of one, and whether all groups have one name, so that one
     /// redirector leads at a time.
     pub(crate) groups: usize,
@@ -54,8 +62,6 @@ pub(crate) struct Scenario {
     pub(crate) lease_ms: u64,
     /// How often a redirector is killed, in a million steps.
     pub(crate) kill_ppm: u64,
-    /// Each transaction touches every object.
-    pub(crate) touches_all: bool,
 }
 
 impl Scenario {
@@ -85,12 +91,7 @@ impl Scenario {
             slow: vec![false; 4],
             cache_bytes_limit: 1 << 20,
             create_permille: 0,
-            groups: 0,
-            members: 0,
-            is_one_group: false,
-            standby_bytes_limit: 0,
-            lease_ms: 0,
-            kill_ppm: 0,
+            grouped: Grouped::default(),
             touches_all: true,
         }
     }
@@ -126,29 +127,26 @@ impl Scenario {
             cache_bytes_limit: rng.pick(&[600, 2000, 1 << 20]),
             create_permille: rng.pick(&[0, 0, 100]),
             touches_all: false,
-            groups: 0,
-            members: 0,
-            is_one_group: false,
-            standby_bytes_limit: 0,
-            lease_ms: 0,
-            kill_ppm: 0,
+            grouped: Grouped::default(),
         };
         // Days without a group are what they were before there were any.
         let rng = &mut rng.clone();
         if !rng.chance(500) {
-            scenario.groups = rng.pick(&[1, 1, 2, 3]);
-            scenario.members = rng.between(1, scenario.applications as u64) as usize;
-            scenario.is_one_group = rng.chance(300);
-            scenario.standby_bytes_limit = rng.pick(&[0, 1000, 1 << 20]);
-            scenario.lease_ms = rng.pick(&[0, 5, 20]);
-            scenario.kill_ppm = or_calm(rng.pick(&[0, 500, 2000]));
+            scenario.grouped = Grouped {
+                groups: rng.pick(&[1, 1, 2, 3]),
+                members: rng.between(1, scenario.applications as u64) as usize,
+                is_one_group: rng.chance(300),
+                standby_bytes_limit: rng.pick(&[0, 1000, 1 << 20]),
+                lease_ms: rng.pick(&[0, 5, 20]),
+                kill_ppm: or_calm(rng.pick(&[0, 500, 2000])),
+            };
         }
         scenario
     }
 
     /// The group of an application, if it is a member.
     pub(crate) fn group_of(&self, application: usize) -> Option<usize> {
-        (application < self.members).then(|| application % self.groups)
+        (application < self.grouped.members).then(|| application % self.grouped.groups)
     }
 
     /// The node that has a shard at first.
