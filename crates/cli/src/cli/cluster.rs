@@ -53,6 +53,13 @@ pub(crate) struct ClusterCreateArgs {
     /// they replace a sequencer that was killed.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
     pub(crate) lease: Duration,
+    /// Spaces whose coherence is leased, by their numbers, such as 0,3: groups validate read-only transactions on them
+    /// without asking the store, and watchers learn of each commit there. It cannot be changed later.
+    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
+    pub(crate) leased: Vec<u32>,
+    /// How long a lease on these spaces lasts, in milliseconds. Only with --leased.
+    #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased", value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub(crate) lease_ms: u32,
 }
 
 /// `thorp cluster status`.

@@ -5,7 +5,7 @@ mod moving;
 use crate::Result;
 use crate::cli::{ClusterAddArgs, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
 use crate::output::Output;
-use membership::{Cluster, EtcdUrl, NewStore, Status};
+use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, Status};
 use serde_json::json;
 use std::time::Duration;
 
@@ -33,8 +33,9 @@ fn add(args: &ClusterAddArgs, output: &mut Output) -> Result {
 }
 
 fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {
-    let ClusterCreateArgs { url, nodes, shards, extent, lease } = args;
-    let new = NewStore { nodes: nodes.clone(), shards: *shards, extent: *extent, lease: *lease };
+    let ClusterCreateArgs { url, nodes, shards, extent, lease, leased, lease_ms } = args;
+    let leased = LeasedSpaces::new(leased.clone(), *lease_ms);
+    let new = NewStore { nodes: nodes.clone(), shards: *shards, extent: *extent, lease: *lease, leased };
     let store = Cluster::new(url, ANSWER_WITHIN)?.create(&new)?;
     let first = &nodes[0];
     let json = json!({"created": url.to_string(), "store": format!("{store:?}"), "nodes": nodes, "shards": shards});

@@ -30,20 +30,30 @@ pub(crate) struct Farm {
 impl Farm {
     /// Without its nodes; none if no etcd is installed.
     fn new() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    /// The same, created with these options as well.
+    fn with(options: &[&str]) -> Option<Self> {
         let (program, folder) = (tool("bin/etcd")?, Folder::new());
         let etcd = Etcd::start(&program, folder.path()).unwrap();
         let url = etcd.url("main");
         let (shards, lease) = (SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
         let words =
             ["cluster", "create", &url, "--nodes", "n1,n2,n3", "--shards", &shards, "--extent", "1", "--lease", &lease];
-        thorp(words).ok();
+        thorp(words.iter().chain(options)).ok();
         let addresses = NODES.map(|_| lasting_address().unwrap());
         Some(Self { etcd, folder, url, addresses, nodes: [None, None, None] })
     }
 
     /// The same with all nodes, which serve all shards.
     pub(crate) fn started() -> Option<Self> {
-        let mut farm = Self::new()?;
+        Self::started_with(&[])
+    }
+
+    /// The same, created with these options as well.
+    pub(crate) fn started_with(options: &[&str]) -> Option<Self> {
+        let mut farm = Self::with(options)?;
         (0..3).for_each(|node| farm.start(node));
         farm.wait_serving();
         Some(farm)
@@ -444,10 +454,10 @@ fn processes_and_directories_that_are_not_the_nodes_are_refused() {
     farm.kill(1);
     let single = thorp(["put", "--dir", &farm.dir(1), "a", "1"]).error();
     assert!(single.contains("is the directory of a node of a store of several"), "{single}");
-    // Options that a node does not have yet are refused, not ignored.
+    // The leased spaces are the store's, not a node's.
     let (url, dir) = (farm.url.clone(), farm.dir(2));
     let words = ["serve", "--cluster", &url, "--node", "n3", "--dir", &dir, "--leased", "0"];
-    assert!(thorp(words).usage().contains("--leased is not for a node"));
+    assert!(thorp(words).usage().contains("`thorp cluster create --leased` names them"));
     assert_eq!(thorp(["serve", "--dir", &dir, "--node", "n3"]).code, Some(2));
 }
 

@@ -7,12 +7,12 @@
 
 use crate::MembershipError;
 use crate::keys::{Key, Keys};
-use crate::records::{ConfigRecord, Drawn, MemberRecord, PlacementRecord, text};
+use crate::records::{ConfigRecord, Drawn, LeasedSpaces, MemberRecord, PlacementRecord, text};
 use crate::view::{Kept, LEASE_S, View, as_seen, is_name};
 use etcd::{Compare, Etcd, EtcdUrl, Operation};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use types::limits::{NODES_MAX, SHARDS_MAX};
+use types::limits::{LEASED_SPACES_MAX, NODES_MAX, SHARDS_MAX};
 use types::{ClusterId, Shard};
 use vfs::random;
 
@@ -38,6 +38,8 @@ pub struct NewStore {
     pub extent: u32,
     /// How long a node may serve without having reached etcd.
     pub lease: Duration,
+    /// The leased spaces, for good.
+    pub leased: Option<LeasedSpaces>,
 }
 
 impl Cluster {
@@ -142,7 +144,7 @@ impl Cluster {
 impl NewStore {
     fn config(&self, store: Drawn) -> ConfigRecord {
         let (shards, extent, lease_s) = (self.shards, self.extent, self.lease.as_secs());
-        ConfigRecord { store, shards, extent, lease_s, is_complete: false }
+        ConfigRecord { store, shards, extent, lease_s, leased: self.leased.clone(), is_complete: false }
     }
 
     fn check(&self) -> Result<(), MembershipError> {
@@ -162,6 +164,12 @@ impl NewStore {
         if self.lease.subsec_nanos() != 0 || !LEASE_S.contains(&self.lease.as_secs()) {
             let (shortest, longest) = (LEASE_S.start(), LEASE_S.end());
             return refuse(format!("expected a lease of {shortest} to {longest} whole seconds, got {:?}", self.lease));
+        }
+        if self.leased.as_ref().is_some_and(|leased| !leased.is_valid()) {
+            let (shortest, longest) = (LeasedSpaces::LEASE_MS.start(), LeasedSpaces::LEASE_MS.end());
+            return refuse(format!(
+                "expected 1 to {LEASED_SPACES_MAX} leased spaces, and leases of {shortest} to {longest} ms"
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The nodes of a store in etcd: which are up, where each shard is, and which is the sequencer. No commit comes here.
 //!
 //! ```text
-//!   /thorp/NAME/config         the store's identity, shards, extent, lease
+//!   /thorp/NAME/config         the store's identity, shards, extent, lease, leased spaces
 //!               members/NODE   its number, its directory, the starts that it has had
 //!               nodes/NODE     under the node's lease: its address, what it opens and copies, and for whom it waits
 //!               placement/S    the node of shard S, the one that it moves to, and the count at which it was closed in
@@ -50,5 +50,6 @@ pub use error::MembershipError;
 pub use etcd::EtcdUrl;
 pub use join::{Join, Waiting};
 pub use keep::{Ended, Run};
+pub use records::LeasedSpaces;
 pub use status::{Copying, NodeState, NodeStatus, ShardState, ShardStatus, Status};
 pub use view::View;

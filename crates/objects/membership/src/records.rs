@@ -3,7 +3,9 @@
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::ops::RangeInclusive;
 use types::Version;
+use types::limits::LEASED_SPACES_MAX;
 
 /// A number that is drawn at random, in 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,8 +40,38 @@ pub(crate) struct ConfigRecord {
     pub(crate) extent: u32,
     /// The length of a node's lease, in seconds.
     pub(crate) lease_s: u64,
+    /// The leased spaces; none in stores that were created without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) leased: Option<LeasedSpaces>,
     /// Whether all members and the placement of all shards were written.
     pub(crate) is_complete: bool,
+}
+
+/// The spaces on which groups and watchers have leases. All nodes give the same ones: a shard's new master waits for the
+/// leases of the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasedSpaces {
+    /// Their numbers, in order.
+    pub spaces: Vec<u32>,
+    /// How long a lease lasts, in milliseconds.
+    pub lease_ms: u32,
+}
+
+impl LeasedSpaces {
+    /// The lengths that a lease may have, in milliseconds.
+    pub const LEASE_MS: RangeInclusive<u32> = 50..=60_000;
+
+    /// Leases of this length on some spaces; `None` without spaces.
+    pub fn new(mut spaces: Vec<u32>, lease_ms: u32) -> Option<Self> {
+        spaces.sort_unstable();
+        spaces.dedup();
+        (!spaces.is_empty()).then_some(Self { spaces, lease_ms })
+    }
+
+    /// Whether nodes may give such leases.
+    pub(crate) fn is_valid(&self) -> bool {
+        (1..=LEASED_SPACES_MAX).contains(&self.spaces.len()) && Self::LEASE_MS.contains(&self.lease_ms)
+    }
 }
 
 /// `members/NODE`: what is the node's for good.

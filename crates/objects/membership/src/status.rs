@@ -1,6 +1,6 @@
 //! The state of all nodes, as etcd has it.
 
-use crate::records::{ComingRecord, NodeRecord};
+use crate::records::{ComingRecord, LeasedSpaces, NodeRecord};
 use crate::view::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,6 +18,9 @@ pub struct Status {
     pub extent: u32,
     /// The length of a node's lease, in seconds.
     pub lease_s: u64,
+    /// The leased spaces, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leased: Option<LeasedSpaces>,
     /// The term of the last sequencer.
     pub epoch: u32,
     /// The sequencer's node, if there is one.
@@ -115,6 +118,7 @@ impl Status {
             shards: config.shards,
             extent: config.extent,
             lease_s: config.lease_s,
+            leased: config.leased.clone(),
             epoch: view.epoch(),
             sequencer: view.sequencer.as_ref().map(|sequencer| sequencer.value.node.clone()),
             nodes,
@@ -124,9 +128,13 @@ impl Status {
 
     /// For a person.
     pub fn text(&self) -> String {
-        let Self { store, shards, extent, lease_s, epoch, sequencer, nodes, .. } = self;
+        let Self { store, shards, extent, lease_s, leased, epoch, sequencer, nodes, .. } = self;
         let sequencer = sequencer.as_deref().unwrap_or("none: the next node that is up takes the next epoch");
         let mut text = format!("store {store}: {shards} shards with extents of {extent} pages, leases of {lease_s} s");
+        if let Some(LeasedSpaces { spaces, lease_ms }) = leased {
+            let spaces: Vec<_> = spaces.iter().map(u32::to_string).collect();
+            let _ = write!(text, "\nleased spaces: {}, leases of {lease_ms} ms", spaces.join(", "));
+        }
         let _ = write!(text, "\nsequencer {sequencer}, epoch {epoch}");
         for NodeStatus { node, state, address, shards, waits_for, coming, .. } in nodes {
             let state = match state {
@@ -226,6 +234,7 @@ fn visible(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::keys::Key;
+    use crate::view;
     use crate::view::tests::{entry, view};
 
     #[test]
@@ -247,6 +256,9 @@ mod tests {
             shard 3 moves here: 7 of 9 pages copied\n\
             n3: never started; shards away: 2";
         assert_eq!(status.text(), expected);
+        let leased = view::tests::leased(r#"{"spaces":[0,3],"lease_ms":700}"#);
+        let leased = Status::of(&view(&[entry(Key::Config, &leased)]));
+        assert!(leased.text().contains("\nleased spaces: 0, 3, leases of 700 ms\nsequencer"), "{}", leased.text());
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["nodes"][1]["shards"]["serving"], 1);
         assert_eq!((&json["placement"][1]["opening"], &json["placement"][0]["state"]), (&2.into(), &"closed".into()));

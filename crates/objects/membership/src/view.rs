@@ -3,7 +3,7 @@
 use crate::MembershipError;
 use crate::keys::{Key, Keys};
 use crate::records::{
-    ConfigRecord, Drawn, MemberRecord, NodeRecord, OpeningRecord, PlacementRecord, SequencerRecord, parse,
+    ConfigRecord, Drawn, LeasedSpaces, MemberRecord, NodeRecord, OpeningRecord, PlacementRecord, SequencerRecord, parse,
 };
 use etcd::{Compare, Snapshot};
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use types::limits::{NODES_MAX, SHARDS_MAX};
+use types::limits::{LEASED_SPACES_MAX, NODES_MAX, SHARDS_MAX};
 use types::{ClusterId, NodeId, Shard, Sharding};
 
 /// The lengths of a node's lease, in seconds: etcd has none that are shorter.
@@ -79,6 +79,10 @@ impl View {
             let why = format!("expected an extent, a lease and 1 to {SHARDS_MAX} shards");
             return Err(wrong(&keys.of(Key::Config), why));
         }
+        if config.leased.as_ref().is_some_and(|leased| !leased.is_valid()) {
+            let why = format!("expected 1 to {LEASED_SPACES_MAX} leased spaces and a length of the leases");
+            return Err(wrong(&keys.of(Key::Config), why));
+        }
         self.check_numbers(keys)?;
         if !config.is_complete {
             // The other keys may be of two attempts to create it.
@@ -139,6 +143,11 @@ impl View {
     /// The length of a node's lease.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.config.value.lease_s)
+    }
+
+    /// The leased spaces, if there are any.
+    pub fn leased(&self) -> Option<&LeasedSpaces> {
+        self.config.value.leased.as_ref()
     }
 
     /// The numbers of all nodes, in order.
@@ -240,6 +249,22 @@ pub(crate) mod tests {
         View::parse(&keys(), &snapshot(more)).unwrap().unwrap()
     }
 
+    /// The value of a configuration with leased spaces.
+    pub(crate) fn leased(spaces: &str) -> String {
+        let config = r#"{"store":"00000000000000c1","shards":6,"extent":64,"lease_s":5,"is_complete":true"#;
+        format!(r#"{config},"leased":{spaces}}}"#)
+    }
+
+    #[test]
+    fn a_view_has_the_leased_spaces() {
+        let spaces = leased(r#"{"spaces":[0,3],"lease_ms":700}"#);
+        let expected = LeasedSpaces { spaces: vec![0, 3], lease_ms: 700 };
+        assert_eq!(view(&[entry(Key::Config, &spaces)]).leased(), Some(&expected));
+        assert_eq!(LeasedSpaces::new(vec![3, 0, 3], 700), Some(expected));
+        assert_eq!(view(&[]).leased(), None, "the store was created before spaces could be leased");
+        assert_eq!(LeasedSpaces::new(vec![], 700), None);
+    }
+
     #[test]
     fn a_view_has_the_shards_of_each_node() {
         let view = view(&[]);
@@ -259,6 +284,8 @@ pub(crate) mod tests {
             (Key::Placement(Shard(5)), r#"{"node":"n9"}"#),
             (Key::Sequencer, r#"{"node":"n9","run":"0000000000000001","epoch":1}"#),
             (Key::Config, r#"{"store":"00000000000000c1","shards":6,"extent":1,"lease_s":9e9,"is_complete":true}"#),
+            (Key::Config, &leased(r#"{"spaces":[0],"lease_ms":49}"#)),
+            (Key::Config, &leased(r#"{"spaces":[],"lease_ms":2000}"#)),
             (Key::Epoch, "-1"),
             (Key::Epoch, "1048575"),
             (Key::Member("n2"), r#"{"number":1,"directory":null,"start":18446744073709551615}"#),

@@ -19,7 +19,7 @@ use crate::{Error, Result, descriptors};
 use database::LocalStore;
 use disk::{DiskError, Progress};
 use machine::RoleId;
-use membership::{Cluster, Ended, EtcdUrl, Join, MembershipError, Run, View, Waiting};
+use membership::{Cluster, Ended, EtcdUrl, Join, LeasedSpaces, MembershipError, Run, View, Waiting};
 use net::{Host, HostEnd, ListenConfig, ListenError, Listener, Runtime};
 use serde_json::json;
 use std::io::ErrorKind;
@@ -47,7 +47,10 @@ const NOT_CLOSED: &str = "its shards are not closed in order, so its next start 
 
 pub(super) fn run(args: &ServeArgs, url: &EtcdUrl, node: &str, output: &mut Output) -> Result {
     if !args.store.leased.is_empty() {
-        return Err(usage("--leased is not for a node of a store of several yet: leave it out"));
+        return Err(usage(
+            "--leased is not for a node: the leased spaces are the same at all nodes, and `thorp cluster create --leased` \
+             names them",
+        ));
     }
     let cluster = Cluster::new(url, ANSWER_WITHIN)?;
     // A store that is not there is reported before a directory is made.
@@ -304,12 +307,15 @@ impl Node<'_> {
         make_directory(&args.dir)?;
         let disk = disk::Config { cluster: Some(view.store()), ..disk_config(&args.store) };
         let number = view.number(self.name).ok_or("the store has no such node")?;
-        let store = store::Config {
+        let mut store = store::Config {
             node: number,
             members: view.members(),
             sharding: view.sharding(),
             ..store_config(&args.store)
         };
+        if let Some(LeasedSpaces { spaces, lease_ms }) = view.leased() {
+            (store.leased_spaces, store.lease) = (spaces.clone(), Duration::from_millis((*lease_ms).into()));
+        }
         let begun = Instant::now();
         loop {
             match recover(&args.dir, &disk, store.clone()) {
