@@ -101,6 +101,8 @@ pub enum Rule {
     CopyAfterClose,
     /// Changes of a shard that has moved wait until the leases of its last master have run out.
     LeasesOutliveOpening,
+    /// A node that has closed a shard gives no lease before it has told where the shard is.
+    PlaceBeforeLease,
     /// A client drops the pages of a shard that has moved to another node.
     DropMoved,
     /// A master answers a decision of what it does not have prepared: it has applied it, or gets it from the log.
@@ -240,6 +242,8 @@ pub enum Rule {
     KeepPromise,
     /// A watcher's promise is for the commit that it was asked for, and for no other.
     PromiseOnce,
+    /// A watcher that was asked about a transaction learns that a master has released it.
+    TellAbandoned,
     /// A lease lasts as long as it was given for, whether its session does or not.
     LeasesOutliveSession,
     /// After a restart commits wait for the leases that may have been given before.
@@ -270,7 +274,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 124] = [
+    pub const ALL: [Self; 126] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -315,6 +319,7 @@ impl Rule {
         Self::CleanClose,
         Self::CopyAfterClose,
         Self::LeasesOutliveOpening,
+        Self::PlaceBeforeLease,
         Self::DropMoved,
         Self::AcknowledgeAgain,
         Self::OutcomeBeforeFree,
@@ -382,6 +387,7 @@ impl Rule {
         Self::PromiseAnew,
         Self::KeepPromise,
         Self::PromiseOnce,
+        Self::TellAbandoned,
         Self::LeasesOutliveSession,
         Self::LeasesOutliveStore,
         Self::AllowDrift,

@@ -117,6 +117,7 @@ pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
         ToClient::Members(m) => [31, m.epoch, m.members.len() as u64],
         ToClient::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
         ToClient::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
+        ToClient::Abandoned(m) => [42, m.txn.client.0 ^ m.txn.number << 32, 0],
     }
 }
 

@@ -6,7 +6,7 @@ use crate::pages::Prepared;
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Advance, Applied, Decide, Invalidation, Release};
+use messages::{Abandoned, Advance, Applied, Decide, Invalidation, Release};
 use smallvec::SmallVec;
 use types::{NodeId, Rule, SessionId, Time, TxnId, Vector};
 
@@ -68,10 +68,23 @@ impl Master {
     pub fn release(&mut self, now: Time, release: Release) {
         let Release { txn } = release;
         if self.pages.is_undecided(txn) {
-            self.pages.unprepare(txn);
+            let prepared = self.pages.unprepare(txn);
             self.leases.forget(txn);
+            if let Some(prepared) = prepared {
+                self.tell_abandoned(txn, &prepared);
+            }
             self.turns.make_way();
             self.apply_early(now);
+        }
+    }
+
+    /// Watchers learn that a transaction changes nothing here: what they have marked for it would stay marked.
+    fn tell_abandoned(&mut self, txn: TxnId, prepared: &Prepared) {
+        let is_watched = prepared.writes().any(|delta| self.is_leased(delta.page));
+        if is_watched && !self.config.broken.is(Rule::TellAbandoned) {
+            for watcher in self.sessions.watchers().to_vec() {
+                self.reply(watcher, Abandoned { txn });
+            }
         }
     }
 

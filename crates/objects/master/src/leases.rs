@@ -186,16 +186,20 @@ impl Master {
     }
 
     /// A heartbeat. The answer moves the horizon of a client that asks for nothing else, and gives the group of a
-    /// redirector more of its lease. The node has these requests of the session that are not with the master yet.
+    /// redirector more of its lease, if the node may give one. The node has these requests of the session that are not
+    /// with the master yet.
     pub fn heartbeat<'a>(
         &mut self,
         now: Time,
         from: SessionId,
         nonce: u64,
+        may_lease: bool,
         elsewhere: impl IntoIterator<Item = &'a CommitRequest>,
     ) {
         self.flush(from, Urgency::All);
-        self.renew_lease(now, from, nonce, elsewhere);
+        if may_lease {
+            self.renew_lease(now, from, nonce, elsewhere);
+        }
         self.reply(from, Pong { nonce });
     }
 

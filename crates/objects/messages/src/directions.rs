@@ -7,9 +7,10 @@
 //! | [`PEER`] | a client for its peers | `ToPeer` | `ToPeer` |
 
 use crate::{
-    Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Elsewhere, Fetch, FindLeader, GROUP, Grant,
-    Granted, Hello, Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page, PeerHello,
-    PeerPage, Ping, Placement, Pong, Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated, Welcome,
+    Abandoned, Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Elsewhere, Fetch, FindLeader, GROUP,
+    Grant, Granted, Hello, Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page,
+    PeerHello, PeerPage, Ping, Placement, Pong, Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated,
+    Welcome,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -103,6 +104,8 @@ family! {
         40 Placement,
         /// A page is at another node.
         41 Elsewhere,
+        /// A transaction that a watcher was asked about changes nothing.
+        42 Abandoned,
     }
 
     /// The messages between peers.

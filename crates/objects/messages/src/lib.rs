@@ -74,4 +74,4 @@ pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welco
 pub use store_nodes::{Change, StoreNode, StoreNodes};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;
-pub use watch::WATCH;
+pub use watch::{Abandoned, WATCH};

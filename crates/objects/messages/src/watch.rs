@@ -16,6 +16,28 @@
 //! asked for each commit, also if it has promised for the same slots a moment ago (**PromiseOnce**): its promise says
 //! that nobody uses any more what was read before this change, and not that somebody asks before the next one.
 
+//!
+//! In a store of several nodes a watcher has a session with each node, and each says this of the pages that it is the
+//! master of. A transaction that changes pages of two nodes comes in an intent of each; a promise is for the node that it
+//! is sent to. A master may release what it has prepared, because another one is busy or refuses:
+//!
+//! ```text
+//!     | <---------- Intent{txn, pages}     |   prepared
+//!     | <---------- Abandoned{txn}         |   released: if it is prepared again, there is another intent
+//! ```
+
+use framing::messages;
+use types::TxnId;
+
+messages! {
+    /// A transaction that was about to change pages here changes nothing (**TellAbandoned**).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Abandoned {
+        /// The transaction.
+        pub txn: TxnId,
+    }
+}
+
 /// In [`crate::Hello::features`]: the session is a watcher's. In [`crate::Welcome::features`]: a store answers that
 /// asks it.
 pub const WATCH: u64 = 2;

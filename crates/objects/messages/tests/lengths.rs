@@ -39,6 +39,7 @@ fn smallest() -> Vec<Parcel> {
         to_client(LeftOut { page: page(1), number: 0, damage: None }),
         to_client(Placement { nodes: vec![], shards: vec![] }),
         to_client(Elsewhere { page: page(1), number: 0 }),
+        to_client(Abandoned { txn: txn() }),
         to_server(Released { pages: vec![] }),
         to_server(CommitRequest {
             txn: txn(),

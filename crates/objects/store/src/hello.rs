@@ -27,10 +27,6 @@ impl Store {
         }
         if self.config.has_peers() {
             self.check_open()?;
-            if kind == Kind::Watcher {
-                let text = "expected a client or a group: a store of several nodes takes no watcher yet".into();
-                return Err(Goodbye { reason: GoodbyeReason::Protocol, text });
-            }
         }
         let greeting = Greeting { client: hello.client, epoch: hello.epoch, kind };
         let superseded = self.sessions.hello(from, greeting).map_err(|newer| Goodbye {

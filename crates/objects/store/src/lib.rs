@@ -97,7 +97,9 @@ use sequencer::Sequencer;
 use sessions::Sessions;
 pub use status::{SessionStatus, SpaceStatus, Status};
 use types::limits::TXN_BYTES_MAX;
-use types::{Broken, ClientId, ClusterId, Epoch, GoodbyeReason, Incarnation, Life, Limits, NodeId, Sharding, Time};
+use types::{
+    Broken, ClientId, ClusterId, Epoch, GoodbyeReason, Incarnation, Life, Limits, NodeId, Rule, Sharding, Time,
+};
 pub use types::{Position, SessionId};
 pub use uncounted::Uncounted;
 pub use work::{
@@ -528,7 +530,8 @@ impl Store {
 
     /// A heartbeat.
     pub(crate) fn ping(&mut self, now: Time, from: SessionId, ping: Ping) {
-        self.master.heartbeat(now, from, ping.nonce, self.room.waiting_of(from));
+        let may_lease = !self.outgoing.has_closed() || self.config.broken.is(Rule::PlaceBeforeLease);
+        self.master.heartbeat(now, from, ping.nonce, may_lease, self.room.waiting_of(from));
     }
 
     /// Sends an answer, and before it the invalidations that it depends on.

@@ -100,8 +100,11 @@ impl Store {
         let is_found = lives.record > Position(0);
         if self.config.broken.is(Rule::LeasesOutliveStore) {
             lives.earlier = LeasesGiven::default();
-        } else if (!is_found && !is_first) || self.config.broken.is(Rule::AwaitEarlierLives) {
-            // The record was freed: of what was there only the configuration of now can tell.
+        } else if (!is_found && (!is_first || self.config.has_peers()))
+            || self.config.broken.is(Rule::AwaitEarlierLives)
+        {
+            // The record was freed: of what was there only the configuration of now can tell. A node may have been
+            // given a shard of another one before it ended without a record.
             lives.earlier = given_by(&self.config);
         }
         lives.until = now + longer(Duration::from_millis(u64::from(lives.earlier.lease_ms)), self.config.broken);

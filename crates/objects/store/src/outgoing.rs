@@ -64,6 +64,13 @@ impl OutgoingShards {
         self.shards.contains_key(&shard)
     }
 
+    /// Whether a shard is closed, and it is not known here which node has its next opening. That node waits for leases
+    /// that were given before the close, and this one gives no more of them until its sessions know the shard's place
+    /// (**PlaceBeforeLease**).
+    pub(crate) fn has_closed(&self) -> bool {
+        self.shards.values().any(|outgoing| matches!(outgoing.stage, Stage::Closed { .. }))
+    }
+
     /// The shard moves no longer.
     pub(crate) fn remove(&mut self, shard: Shard) {
         self.shards.remove(&shard);

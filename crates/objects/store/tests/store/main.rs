@@ -22,3 +22,4 @@ mod rules;
 mod sessions;
 mod turns;
 mod watch;
+mod watched_nodes;

@@ -16,7 +16,10 @@ const COMING: Shard = Shard(1);
 
 /// A node whose shard moves to its peer, and a client that has written to it.
 fn leaving() -> (Driver, SessionId) {
-    let mut driver = opened();
+    leaving_from(opened())
+}
+
+pub(crate) fn leaving_from(mut driver: Driver) -> (Driver, SessionId) {
     let session = driver.join(1, 1);
     let outcome = driver.commit(session, &txn(1, 1).to(9).write(page(0), 0, 0, b"old"));
     assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");

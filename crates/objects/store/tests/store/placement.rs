@@ -2,9 +2,9 @@
 
 use crate::driver::Driver;
 use crate::nodes::{LINK, OWN, PEER, linked, opened, openings, page, sharding};
-use messages::{Elsewhere, Fetch, Grant, Hello, NodeAt, Page, Placement, Recalled, ToClient, WATCH};
+use messages::{Elsewhere, Fetch, Grant, NodeAt, Page, Placement, Recalled, ToClient};
 use store::SessionId;
-use types::{ClientId, GoodbyeReason, Opening, PageId, Shard, Vector};
+use types::{GoodbyeReason, Opening, PageId, Shard, Vector};
 
 /// A session that has said hello. Returns what the node has said, the welcome first.
 fn greeted(driver: &mut Driver, session: u64) -> Vec<ToClient> {
@@ -81,12 +81,4 @@ fn a_node_grants_pages_of_its_own_shards() {
     driver.say(session, Grant { space: 9, count: 1 });
     driver.run();
     assert!(driver.take(session).iter().any(|message| matches!(message, ToClient::Granted(_))));
-}
-
-#[test]
-fn watchers_are_refused_by_name() {
-    let (mut driver, session) = (opened(), SessionId(1));
-    driver.store.connected(driver.now, session);
-    driver.say(session, Hello { features: WATCH, cluster: None, client: ClientId(1), epoch: 1 });
-    assert_eq!(driver.ended(session), Some(GoodbyeReason::Protocol));
 }

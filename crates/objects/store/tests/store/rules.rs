@@ -2,11 +2,14 @@
 
 use crate::{
     commits, driver, follow, grants, groups, lease_waits, losses, moves, nodes, promised, recovery, turns, watch,
+    watched_nodes,
 };
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 28] = [
+const NOTICED_BY: [(Rule, fn()); 30] = [
+    (Rule::PlaceBeforeLease, watched_nodes::a_node_that_has_closed_a_shard_gives_no_lease_before_it_has_told_its_place),
+    (Rule::TellAbandoned, watched_nodes::a_watcher_learns_that_a_transaction_was_released),
     (Rule::LeasesOutliveOpening, moves::leases_of_the_last_master_outlast_a_move),
     (Rule::CopyAfterClose, moves::a_shard_arrives_with_all_that_its_master_had_as_it_closed),
     (Rule::AnswerWithinLease, nodes::a_node_whose_lease_is_over_answers_nothing),

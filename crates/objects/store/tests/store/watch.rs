@@ -13,7 +13,7 @@ fn leased() -> Driver {
     Driver::with(Config { leased_spaces: vec![0], lease: LEASE, ..Config::default() })
 }
 
-fn hello(client: u64, features: u64) -> ToServer {
+pub(crate) fn hello(client: u64, features: u64) -> ToServer {
     ToServer::Hello(Hello { features, cluster: None, client: ClientId(client), epoch: client })
 }
 
@@ -30,17 +30,17 @@ fn join_watcher(driver: &mut Driver, session: u64) -> SessionId {
     id
 }
 
-fn intents(messages: &[ToClient]) -> Vec<Intent> {
+pub(crate) fn intents(messages: &[ToClient]) -> Vec<Intent> {
     let intent = |message: &ToClient| if let ToClient::Intent(intent) = message { Some(intent.clone()) } else { None };
     messages.iter().filter_map(intent).collect()
 }
 
-fn transactions(messages: &[ToClient]) -> Vec<u64> {
+pub(crate) fn transactions(messages: &[ToClient]) -> Vec<u64> {
     intents(messages).iter().map(|intent| intent.txn.number).collect()
 }
 
 /// The watcher has a lease; gives what it heard before that.
-fn lease(driver: &mut Driver, watcher: SessionId) -> Vec<ToClient> {
+pub(crate) fn lease(driver: &mut Driver, watcher: SessionId) -> Vec<ToClient> {
     driver.take(watcher);
     driver.say(watcher, Ping { nonce: 5 });
     let told = driver.take(watcher);
