@@ -83,8 +83,9 @@ pub(crate) struct Nodes {
     known: StoreNodes<Node>,
     /// The counts of all shards, of which every change was told.
     horizon: Vector,
-    /// The counts that replies to commits have named, those of other nodes than the coordinator included.
-    replied: Vector,
+    /// The counts that members may have learned: those that messages have named, of whichever node, and replies to
+    /// commits.
+    passed_on: Vector,
     coordinator: At,
     /// Since when no node is reached, or no member was welcome.
     down_since: Time,
@@ -94,7 +95,7 @@ impl Nodes {
     pub(crate) fn new(config: &Config) -> Self {
         let home = Node::new(Time::ZERO, StoreSession::default(), config);
         let known = StoreNodes::new(home);
-        Self { known, horizon: Vector::new(), replied: Vector::new(), coordinator: At::HOME, down_since: Time::ZERO }
+        Self { known, horizon: Vector::new(), passed_on: Vector::new(), coordinator: At::HOME, down_since: Time::ZERO }
     }
 
     /// The nodes with which the session is resumed, the home first.
@@ -134,7 +135,7 @@ impl Nodes {
 
     /// The highest counts that the nodes have named.
     pub(crate) fn named(&self) -> Vector {
-        self.all().map(|at| self[at].session.up.named()).fold(self.replied.clone(), |all, named| all.joined(&named))
+        self.all().map(|at| self[at].session.up.named()).fold(self.passed_on.clone(), |all, named| all.joined(&named))
     }
 
     /// The counts that concern a page: those of the shards of its node.
@@ -150,16 +151,18 @@ impl Nodes {
         self.horizon.join(&through);
     }
 
-    /// A message of a node names counts of its shards. Those of others are theirs to say.
+    /// A message of a node names counts of its shards. Those of others are theirs to say. Members may learn them from
+    /// what the last node of a shard has sent all the same.
     pub(crate) fn hear_of(&mut self, at: At, message: &ToClient) {
         let (node, places) = self.parts(at);
-        let named = places.own(at, &message.newest_named(node.session.up.sharding()));
-        node.session.up.hear_of(&named);
+        let named = message.newest_named(node.session.up.sharding());
+        node.session.up.hear_of(&places.own(at, &named));
+        self.passed_on.join(&named);
     }
 
     /// A reply says that these counts were applied.
     pub(crate) fn hear_reply(&mut self, counts: &Vector) {
-        self.replied.join(counts);
+        self.passed_on.join(counts);
     }
 
     /// The node that members number their commits for.
@@ -207,7 +210,7 @@ impl Nodes {
         let home = &mut self.known[At::HOME];
         home.session.begin_anew();
         home.fetches = Fetches::default();
-        (self.horizon, self.replied) = (Vector::new(), Vector::new());
+        (self.horizon, self.passed_on) = (Vector::new(), Vector::new());
         (self.coordinator, self.down_since) = (At::HOME, Time::ZERO);
         others
     }
@@ -313,5 +316,31 @@ impl Redirector {
                 self.nodes.of_mut(page).fetches.take_in(page, under_way);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::num::{NonZeroU16, NonZeroU32};
+    use messages::{Invalidations, NodeAt};
+    use types::{NodeId, Opening, Shard, Version};
+
+    /// The last node of a shard may still send what another node's placement has overtaken. Members learn its counts.
+    #[test]
+    fn members_may_name_every_count_that_was_passed_on_to_them() {
+        let (config, nothing) = (Config::default(), Vector::new());
+        let mut nodes = Nodes::new(&config);
+        nodes[At::HOME].id = Some(NodeId(0));
+        let sharding = Sharding::new(NonZeroU16::new(2).expect("not zero"), NonZeroU32::MIN);
+        let node_at = |node| NodeAt { node: NodeId(node), start: 1, address: alloc::format!("n{node}:1") };
+        let shards = alloc::vec![(NodeId(0), Opening(1)), (NodeId(1), Opening(2))];
+        let placement = Placement { nodes: alloc::vec![node_at(0), node_at(1)], shards };
+        nodes.place(sharding, &placement, |home| Node::new(Time::ZERO, home.session.beside(), &config));
+        let counts: Vector = [(Shard(1), Version(7))].into_iter().collect();
+        assert!(nodes.check_named(&counts, &nothing, "a fetch").is_err());
+        let invalidations = Invalidations { through: counts.clone(), items: Vec::new() };
+        nodes.hear_of(At::HOME, &invalidations.into());
+        assert!(nodes.check_named(&counts, &nothing, "a fetch").is_ok());
     }
 }
