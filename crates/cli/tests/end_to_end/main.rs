@@ -60,6 +60,7 @@ mod stored_volumes;
 mod verify;
 mod volumes;
 mod watch;
+mod watch_nodes;
 mod watch_store;
 mod web;
 mod web_disk;

@@ -15,8 +15,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use thorp::{Anywhere, Db, Ref};
 
-const LEASE_MS: u64 = 500;
-const ITEMS: usize = 4;
+pub(crate) const LEASE_MS: u64 = 500;
+pub(crate) const ITEMS: usize = 4;
 
 /// A watcher, with its hub at this address, once it is in a state.
 fn watcher(store: SocketAddr, hub: SocketAddr, state: &str) -> Process {
@@ -26,12 +26,12 @@ fn watcher(store: SocketAddr, hub: SocketAddr, state: &str) -> Process {
 }
 
 /// Waits until it says that it is in a state.
-fn wait_for(watcher: &Process, state: &str) {
+pub(crate) fn wait_for(watcher: &Process, state: &str) {
     watcher.hear_until(|line| line["state"] == state).unwrap();
 }
 
 /// Ends it as an operator does.
-fn stop(watcher: Process) {
+pub(crate) fn stop(watcher: Process) {
     assert!(watcher.end().unwrap().status.success());
 }
 
@@ -41,7 +41,7 @@ fn leased(folder: &Folder, listen: SocketAddr) -> Process {
 }
 
 /// An application whose pages show an item each, and name what they were made from.
-fn application(db: Db, items: [Ref<u64>; ITEMS]) -> String {
+pub(crate) fn application(db: Db, items: [Ref<u64>; ITEMS]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -73,29 +73,33 @@ fn application(db: Db, items: [Ref<u64>; ITEMS]) -> String {
 
 /// The changes that somebody was notified of, or shown, and how everybody gets on.
 #[derive(Default)]
-struct Site {
+pub(crate) struct Site {
     known: Mutex<[u64; ITEMS]>,
-    stale: Mutex<Vec<String>>,
+    pub(crate) stale: Mutex<Vec<String>>,
     commits: AtomicU64,
     hits: AtomicU64,
     answers: AtomicU64,
     took: Mutex<Vec<Duration>>,
-    is_over: AtomicBool,
+    pub(crate) is_over: AtomicBool,
 }
 
 impl Site {
-    fn write(&self, db: &Db, items: &[Ref<u64>; ITEMS], first: usize) {
+    /// Changes this many items in a transaction, and others in the next.
+    pub(crate) fn write(&self, db: &Db, items: &[Ref<u64>; ITEMS], first: usize, together: usize) {
         let mut number = first;
         while !self.is_over.load(SeqCst) {
-            let item = number % ITEMS;
+            let of_this = (number..number + together).map(|number| number % ITEMS);
             number += 1;
             let begun = Instant::now();
             let written = db.transact(|tx| {
-                let count = tx.get(items[item])? + 1;
-                tx.put(items[item], &count).map(|()| count)
+                let change = |item: usize| {
+                    let count = tx.get(items[item])? + 1;
+                    tx.put(items[item], &count).map(|()| (item, count))
+                };
+                of_this.clone().map(change).collect::<Result<Vec<_>, _>>()
             });
-            if let Ok(count) = written {
-                self.know(item, count);
+            if let Ok(changed) = written {
+                changed.into_iter().for_each(|(item, count)| self.know(item, count));
                 self.commits.fetch_add(1, SeqCst);
                 self.took.lock().unwrap().push(begun.elapsed());
             }
@@ -108,7 +112,7 @@ impl Site {
         *known = count.max(*known);
     }
 
-    fn read(&self, proxy: &str, first: usize) {
+    pub(crate) fn read(&self, proxy: &str, first: usize) {
         let mut number = first;
         while !self.is_over.load(SeqCst) {
             let item = number % ITEMS;
@@ -132,7 +136,7 @@ impl Site {
     }
 
     /// Waits until all have got on, and nothing was stale.
-    fn get_on(&self, when: &str) {
+    pub(crate) fn get_on(&self, when: &str) {
         let counts = || [&self.commits, &self.hits].map(|count| count.load(SeqCst));
         let (before, begun) = (counts(), Instant::now());
         self.took.lock().unwrap().clear();
@@ -185,7 +189,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
         for first in 0..2 {
             scope.spawn({
                 let (site, writer) = (&site, &writer);
-                move || site.write(writer, &items, first)
+                move || site.write(writer, &items, first, 1)
             });
             scope.spawn({
                 let (site, proxy) = (&site, proxy.address());
@@ -236,7 +240,7 @@ fn no_response_lacks_a_commit_whatever_is_killed() {
 }
 
 /// Ends the threads of a scope also where its test fails.
-struct Over<'a>(&'a AtomicBool);
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

@@ -32,12 +32,12 @@ fn findings(status: &Status) -> Vec<Finding> {
     let (leased, others): (Vec<_>, Vec<_>) = spaces.rows.iter().partition(|row| is_leased(spaces, row));
     let none_is_leased = leased.is_empty().then(|| {
         let remedy = "start it with `--leased 0`, or with the numbers of the spaces that responses are made from, which \
-                      `thorp spaces` lists";
+                      `thorp spaces` lists; a store of several nodes is created with it";
         finding(Severity::Broken, "the store leases no space, so it asks no watcher".to_owned(), remedy)
     });
     let unwatched = others.into_iter().filter_map(|row| number(spaces, row)).map(|space| {
         let text = format!("space {space} is not leased: no change there invalidates anything");
-        finding(Severity::Hole, text, "add it to `--leased`, or make no response from it")
+        finding(Severity::Hole, text, "add it to `--leased` of a store of one node, or make no response from it")
     });
     none_is_leased.into_iter().chain(unwatched).collect()
 }

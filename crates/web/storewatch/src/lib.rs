@@ -8,19 +8,23 @@
 //!               is applied     | ---- Invalidations ---> | ------ visible -----> |
 //!                              | <- Ping ---- Leased --> | ------ lease -------> |
 //! ```
-//! A watcher's session with the store counts as a group that holds every page of the leased spaces: as long as its
-//! lease lasts, no commit there continues without its promise. The rules are those of [`Rule`], each with its reason.
+//! A watcher's session with a node of the store counts as a group that holds every page of the leased spaces: as long
+//! as its lease lasts, no commit there continues without its promise. In a store of several nodes it has a session with
+//! each, and its hub has a lease while all that have shards have given one. The rules are those of [`Rule`], each with
+//! its reason.
 //!
 //! | module | duty |
 //! |---|---|
 //! | `under_way` | commits that are under way, and what is marked for them, decided |
-//! | `watcher` | the session with the store, and the lease, decided |
+//! | `node` | the session with one node, and its lease |
+//! | `watcher` | the sessions with all nodes, and what the hub is leased by them, decided |
 //! | `watch` | a watcher at work |
 //! | `check` | what is wrong with a store that should be watched |
 //! | `tables` | the figures of a status |
 //! | `rule` | the rules by name |
 
 mod check;
+mod node;
 mod rule;
 mod tables;
 mod under_way;

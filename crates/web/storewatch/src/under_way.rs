@@ -16,11 +16,14 @@
 //! 4. Of more commits at a time than are marked one by one, everything is marked in the place of what each changes
 //!    (**StarWhenMany**), until the store has told of all of those as of changes. They are promised as soon as that is
 //!    released, and later ones at once.
-//! 5. The commits that are told before a lease are announced before it: so the hub gives no home more of a lease that
+//! 5. A commit that changes pages of several nodes has a part at each. Each part is promised to its node, and marked
+//!    until that node has told of it (**EachItsPart**). A part that its node releases again is over, too.
+//! 6. The commits that are told before a lease are announced before it: so the hub gives no home more of a lease that
 //!    has not marked them.
 
 use crate::rule::Rule;
 use coherence::Dependency;
+use messages::At;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Broken, ObjectId, PageId, SlotSet, Time, TxnId};
 
@@ -35,7 +38,14 @@ pub enum Effect {
     Lease(Time),
 }
 
-/// A commit that the store has told of.
+/// The part of a commit on the pages of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Part {
+    pub(crate) at: At,
+    pub(crate) txn: TxnId,
+}
+
+/// A part of a commit that its node has told of.
 #[derive(Debug, Default)]
 struct Commit {
     pages: BTreeMap<PageId, SlotSet>,
@@ -51,15 +61,15 @@ struct Star {
     /// There is a lease, and all is marked that was under way when it began.
     is_leased: bool,
     /// The commits in whose place it is: there were too many to mark what each changes.
-    covers: BTreeSet<TxnId>,
+    covers: BTreeSet<Part>,
 }
 
 /// The commits that are under way.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
-    commits: BTreeMap<TxnId, Commit>,
+    commits: BTreeMap<Part, Commit>,
     /// The commits of their updates.
-    by_update: BTreeMap<u64, TxnId>,
+    by_update: BTreeMap<u64, Part>,
     star: Option<Star>,
     /// Updates in whose place everything is marked, as soon as that is released.
     replaced: Vec<u64>,
@@ -83,23 +93,39 @@ impl UnderWay {
             marked_max,
             broken,
         };
-        under_way.lost();
+        under_way.lost_all();
         under_way
     }
 
-    /// There is no session any more, and what became of its commits is not told.
-    pub(crate) fn lost(&mut self) {
+    /// There is no session with a node any more, and what became of its commits is not told.
+    pub(crate) fn lost(&mut self, at: At) {
         self.mark_all();
-        self.commits.clear();
+        self.forget(|part| part.at == at);
+    }
+
+    /// There is no session with any node.
+    pub(crate) fn lost_all(&mut self) {
+        self.mark_all();
+        self.forget(|_| true);
+    }
+
+    /// Everything is marked in the place of some commits.
+    fn forget(&mut self, is_meant: impl Fn(&Part) -> bool) {
+        self.commits.retain(|part, _| !is_meant(part));
         if let Some(star) = &mut self.star {
-            star.covers.clear();
+            star.covers.retain(|part| !is_meant(part));
         }
-        self.replaced.extend(std::mem::take(&mut self.by_update).into_keys());
+        let updates: Vec<_> =
+            self.by_update.iter().filter(|(_, part)| is_meant(part)).map(|(&update, _)| update).collect();
+        for update in updates {
+            self.by_update.remove(&update);
+            self.replaced.push(update);
+        }
         self.end_replaced();
     }
 
     /// Marks everything until there is a lease, if it is not marked for longer than that.
-    fn mark_all(&mut self) {
+    pub(crate) fn mark_all(&mut self) {
         if let Some(star) = &mut self.star {
             star.is_leased = false;
         } else if !self.broken.is(Rule::StarWhenLost) {
@@ -126,12 +152,12 @@ impl UnderWay {
 
     /// A commit is about to change these slots. It is told again as long as it is under way, also page by page.
     /// Returns it if it may become visible.
-    pub(crate) fn told(&mut self, txn: TxnId, pages: &[(PageId, SlotSet)]) -> Option<TxnId> {
-        let is_covered = self.star.as_ref().is_some_and(|star| star.covers.contains(&txn));
-        if is_covered || self.commits.len() >= self.marked_max && !self.commits.contains_key(&txn) {
-            return self.cover(txn);
+    pub(crate) fn told(&mut self, part: Part, pages: &[(PageId, SlotSet)]) -> Option<Part> {
+        let is_covered = self.star.as_ref().is_some_and(|star| star.covers.contains(&part));
+        if is_covered || self.commits.len() >= self.marked_max && !self.commits.contains_key(&part) {
+            return self.cover(part);
         }
-        let commit = self.commits.entry(txn).or_default();
+        let commit = self.commits.entry(part).or_default();
         let mut names = Vec::new();
         for (page, slots) in pages {
             let known = commit.pages.entry(*page).or_default();
@@ -145,27 +171,27 @@ impl UnderWay {
         if !names.is_empty() {
             // No name is longer than one may be.
             let update = self.update(names.into_iter().filter_map(Dependency::new).collect());
-            self.by_update.insert(update, txn);
-            self.commits.entry(txn).or_default().updates.insert(update, false);
+            self.by_update.insert(update, part);
+            self.commits.entry(part).or_default().updates.insert(update, false);
         }
-        self.broken.is(Rule::PromiseReleased).then_some(txn)
+        self.broken.is(Rule::PromiseReleased).then_some(part)
     }
 
     /// Everything is marked in the place of what a commit changes.
-    fn cover(&mut self, txn: TxnId) -> Option<TxnId> {
+    fn cover(&mut self, part: Part) -> Option<Part> {
         if self.broken.is(Rule::StarWhenMany) {
-            return Some(txn);
+            return Some(part);
         }
         if self.star.is_none() {
             self.begin_star(true);
         }
         let star = self.star.as_mut()?;
-        star.covers.insert(txn);
-        star.is_released.then_some(txn)
+        star.covers.insert(part);
+        star.is_released.then_some(part)
     }
 
     /// The hub has released an update; gives the commits that may become visible by that.
-    pub(crate) fn released(&mut self, update: u64) -> Vec<TxnId> {
+    pub(crate) fn released(&mut self, update: u64) -> Vec<Part> {
         let Some(star) = self.star.as_mut().filter(|star| star.update == update) else {
             return self.released_of_commit(update).into_iter().collect();
         };
@@ -176,9 +202,9 @@ impl UnderWay {
         covered
     }
 
-    fn released_of_commit(&mut self, update: u64) -> Option<TxnId> {
-        let &txn = self.by_update.get(&update)?;
-        let commit = self.commits.get_mut(&txn)?;
+    fn released_of_commit(&mut self, update: u64) -> Option<Part> {
+        let &part = self.by_update.get(&update)?;
+        let commit = self.commits.get_mut(&part)?;
         commit.updates.insert(update, true);
         if !commit.updates.values().all(|&is_released| is_released) {
             return None;
@@ -189,16 +215,25 @@ impl UnderWay {
                 self.effects.push_back(Effect::Visible(update));
             }
         }
-        Some(txn)
+        Some(part)
     }
 
-    /// The store has applied a commit: whoever asks it from now on sees that.
-    pub(crate) fn applied(&mut self, txn: TxnId) {
-        for update in self.commits.remove(&txn).into_iter().flat_map(|commit| commit.updates.into_keys()) {
+    /// A node has applied its part of a commit: whoever asks the node from now on sees that.
+    pub(crate) fn applied(&mut self, part: Part) {
+        if self.broken.is(Rule::EachItsPart) {
+            let others: Vec<_> = self.commits.keys().copied().filter(|other| other.txn == part.txn).collect();
+            others.into_iter().for_each(|other| self.over(other));
+        }
+        self.over(part);
+    }
+
+    /// A part of a commit is applied, or it will not be.
+    pub(crate) fn over(&mut self, part: Part) {
+        for update in self.commits.remove(&part).into_iter().flat_map(|commit| commit.updates.into_keys()) {
             self.by_update.remove(&update);
             self.effects.push_back(Effect::Visible(update));
         }
-        if self.star.as_mut().is_some_and(|star| star.covers.remove(&txn)) {
+        if self.star.as_mut().is_some_and(|star| star.covers.remove(&part)) {
             self.end_star();
         }
     }
@@ -247,6 +282,12 @@ impl UnderWay {
     /// Whether everything is marked, and no cache answers with anything of before.
     pub(crate) fn is_all_marked(&self) -> bool {
         self.star.as_ref().is_some_and(|star| star.is_released)
+    }
+
+    /// Whether parts of commits are under way at a node.
+    pub(crate) fn has_parts_at(&self, at: At) -> bool {
+        let covered = self.star.iter().flat_map(|star| &star.covers);
+        self.commits.keys().chain(covered).any(|part| part.at == at)
     }
 
     /// How many commits are under way.

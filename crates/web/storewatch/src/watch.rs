@@ -43,7 +43,7 @@ pub struct WatchStatus {
     pub spaces: Vec<u32>,
     /// Changes of pages that the store has made visible and told of.
     pub changes: u64,
-    /// Why the store is not reached.
+    /// Why the store is not reached, or one of its nodes that have shards.
     pub trouble: Option<ConnectError>,
 }
 
@@ -94,19 +94,23 @@ impl Watch {
 
     /// How it is.
     pub fn status(&self) -> WatchStatus {
-        let (trouble, is_refused) = match self.host.server_state(self.role) {
-            UpstreamState::Down(why) => (Some(why), false),
-            UpstreamState::Over(why) => (Some(why), true),
-            UpstreamState::Connecting | UpstreamState::Up(_) => (None, false),
-        };
+        let is_refused = matches!(self.host.server_state(self.role), UpstreamState::Over(_));
         let now = self.watcher.driver().now();
         let has_ended = is_refused || self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        self.watcher.call(|watcher| WatchStatus {
-            state: if has_ended || watcher.is_over() { WatchState::Ended } else { watcher.standing(now).into() },
-            spaces: watcher.spaces().to_vec(),
-            changes: watcher.applied(),
-            trouble,
-        })
+        let (awaited, status) = self.watcher.call(|watcher| {
+            let status = WatchStatus {
+                state: if has_ended || watcher.is_over() { WatchState::Ended } else { watcher.standing(now).into() },
+                spaces: watcher.spaces().to_vec(),
+                changes: watcher.applied(),
+                trouble: None,
+            };
+            (watcher.awaited(now).collect::<Vec<_>>(), status)
+        });
+        let trouble = awaited.into_iter().find_map(|upstream| match self.host.upstream_state(self.role, upstream) {
+            UpstreamState::Down(why) | UpstreamState::Over(why) => Some(why),
+            UpstreamState::Connecting | UpstreamState::Up(_) => None,
+        });
+        WatchStatus { trouble, ..status }
     }
 
     /// Ends it. Everything is marked for as long as the result is kept; the store waits until the watcher's lease is

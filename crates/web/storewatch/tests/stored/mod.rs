@@ -1,8 +1,13 @@
-//! A store whose disk does its work at once and outlives it: everything that a machine on a network needs of one.
+//! A store, or a node of one, whose disk does its work at once and outlives it: everything that a machine on a network
+//! needs of one.
+
+pub(crate) mod job;
+pub(crate) mod nodes;
 
 use bytes::Bytes;
-use machine::{Machine, Output, Parcel, Port};
-use std::collections::BTreeMap;
+use machine::{Goodbye, Machine, Output, Parcel, Port};
+use messages::ToNode;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use store::{Checkpoint, Config, DiskDone, DiskWork, HomePage, Opened, Record, Store};
 use types::{ClusterId, Incarnation, Life, PageId, Position, Time, Version};
@@ -24,9 +29,17 @@ pub(crate) struct Stored {
     store: Store,
     disk: Arc<Mutex<Disk>>,
     now: Time,
+    /// What a node has said on its links, which the test carries.
+    said: VecDeque<(Port, ToNode)>,
 }
 
 impl Disk {
+    /// The disk of a node of several, where these pages of space 0 exist.
+    pub(crate) fn of_several(pages: u32) -> Self {
+        let checkpoint = Checkpoint { next_pages: vec![(0, pages)], ..Checkpoint::default() };
+        Self { checkpoint, ..Self::default() }
+    }
+
     fn bytes_free(&self) -> u64 {
         LOG_BYTES - self.log.values().map(Record::bytes_bound).sum::<u64>()
     }
@@ -41,7 +54,10 @@ impl Disk {
                 self.log = self.log.split_off(&position);
                 DiskDone::Freed { log_bytes_free: self.bytes_free() }
             }
-            DiskWork::ReadLog => unreachable!("the store has one node"),
+            DiskWork::ReadLog => {
+                let records = self.log.iter().map(|(&position, record)| (position, record.clone())).collect();
+                DiskDone::Log { records, is_last: true }
+            }
             DiskWork::MakeRoom(_) => DiskDone::Freed { log_bytes_free: self.bytes_free() },
             DiskWork::Read(pages) => {
                 DiskDone::Pages(pages.into_iter().map(|page| (page, self.home.get(&page).cloned())).collect())
@@ -78,7 +94,17 @@ impl Stored {
             disk.log.iter().for_each(|(position, record)| store.recover(*position, record.clone()));
             store
         };
-        Self { store, disk, now: Time::ZERO }
+        Self { store, disk, now: Time::ZERO, said: VecDeque::new() }
+    }
+
+    /// The store of a node.
+    pub(crate) fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// What the node has said on its links.
+    pub(crate) fn said(&mut self) -> VecDeque<(Port, ToNode)> {
+        std::mem::take(&mut self.said)
     }
 }
 
@@ -119,6 +145,14 @@ impl Machine for Stored {
                     let done = self.disk.lock().unwrap().carry_out(work.open().expect("a store's work"));
                     self.store.disk(self.now, done);
                 }
+                Output::Send(port @ (Port::Upstream(_) | Port::FromNode(_)), message, _) => {
+                    self.said.push_back((port, message.open().expect("a message to a node")));
+                }
+                Output::End(port @ (Port::Upstream(_) | Port::FromNode(_)), reason, text) => {
+                    self.said.push_back((port, Goodbye { reason, text }.into()));
+                }
+                // The test links the nodes.
+                Output::Open(..) | Output::Close(_) => {}
                 Output::Send(port, message, _) => return Some(Output::Send(port, message, None)),
                 other => return Some(other),
             }
