@@ -47,8 +47,8 @@ pub(crate) struct ConfigRecord {
     pub(crate) is_complete: bool,
 }
 
-/// The spaces on which groups and watchers have leases. All nodes give the same ones: a shard's new master waits for the
-/// leases of the last.
+/// The spaces on which groups and watchers have leases. All nodes give the same ones: a shard's new master waits for
+/// the leases of the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeasedSpaces {
     /// Their numbers, in order.

@@ -31,8 +31,8 @@ fn findings(status: &Status) -> Vec<Finding> {
     };
     let (leased, others): (Vec<_>, Vec<_>) = spaces.rows.iter().partition(|row| is_leased(spaces, row));
     let none_is_leased = leased.is_empty().then(|| {
-        let remedy = "start it with `--leased 0`, or with the numbers of the spaces that responses are made from, which \
-                      `thorp spaces` lists; a store of several nodes is created with it";
+        let remedy = "start it with `--leased 0`, or with the numbers of the spaces that responses are made from, \
+                      which `thorp spaces` lists; a store of several nodes is created with it";
         finding(Severity::Broken, "the store leases no space, so it asks no watcher".to_owned(), remedy)
     });
     let unwatched = others.into_iter().filter_map(|row| number(spaces, row)).map(|space| {

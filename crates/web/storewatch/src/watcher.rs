@@ -15,8 +15,8 @@
 //!    gives a lease. If two name different nodes for a shard, the later opening counts ([`messages::store_nodes`]).
 //! 4. A shard that moves is closed at its old node, which gives no lease from then on before it has told the new place
 //!    (**PlaceBeforeLease**). The new node delays changes until all leases of the old one are over
-//!    (**LeasesOutliveOpening**). So the watcher has a lease of the new node before anything changes there, or the hub's
-//!    lease was over before (**FollowMoves**).
+//!    (**LeasesOutliveOpening**). So the watcher has a lease of the new node before anything changes there, or the
+//!    hub's lease was over before (**FollowMoves**).
 //! 5. A node without a session or a lease costs a mark of everything, and its sessions with the others live on.
 //! 6. A watcher that leaves hangs up, and asks for no lease any more: commits would wait for one whose promises nobody
 //!    gives.

@@ -1,7 +1,7 @@
 //! The promise in virtual time: a real store, of one node or of three whose shards move, with a writer and an
 //! application as its clients, that on some days is a member of a group which reads under a lease, a watcher with its
-//! hub or two of them, homes with caches beside them, which go from one hub to the other; crashes, cut lines, lines that
-//! are slow. A response names what its transaction has read, and each answer has everything that a writer was told is
+//! hub or two of them, homes with caches beside them, which go from one hub to the other; crashes, cut lines, slow
+//! lines. A response names what its transaction has read, and each answer has everything that a writer was told is
 //! done, or that anybody had been shown, before the request came.
 
 mod stored;

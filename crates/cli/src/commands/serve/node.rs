@@ -48,8 +48,8 @@ const NOT_CLOSED: &str = "its shards are not closed in order, so its next start 
 pub(super) fn run(args: &ServeArgs, url: &EtcdUrl, node: &str, output: &mut Output) -> Result {
     if !args.store.leased.is_empty() {
         return Err(usage(
-            "--leased is not for a node: the leased spaces are the same at all nodes, and `thorp cluster create --leased` \
-             names them",
+            "--leased is not for a node: the leased spaces are the same at all nodes, and \
+             `thorp cluster create --leased` names them",
         ));
     }
     let cluster = Cluster::new(url, ANSWER_WITHIN)?;

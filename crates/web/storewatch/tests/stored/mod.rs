@@ -29,7 +29,7 @@ pub(crate) struct Stored {
     store: Store,
     disk: Arc<Mutex<Disk>>,
     now: Time,
-    /// What a node has said on its links, which the test carries.
+    /// The messages of a node on its links, which the test carries.
     said: VecDeque<(Port, ToNode)>,
 }
 
@@ -102,7 +102,7 @@ impl Stored {
         &mut self.store
     }
 
-    /// What the node has said on its links.
+    /// The messages of the node on its links.
     pub(crate) fn said(&mut self) -> VecDeque<(Port, ToNode)> {
         std::mem::take(&mut self.said)
     }

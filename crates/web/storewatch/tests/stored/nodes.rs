@@ -125,7 +125,7 @@ impl Nodes {
         self.deaf.clear();
     }
 
-    /// What each node serves, and what it waits for.
+    /// Each node with its shards and those that it waits for.
     pub(crate) fn describe(&self, world: &mut Processes) -> String {
         let of_node = |node: usize| {
             let state = self.call(world, node, |store, _| {
@@ -202,7 +202,7 @@ impl Nodes {
         }
     }
 
-    /// What the nodes have said is on its way.
+    /// The messages of the nodes are on their way.
     fn collect(&mut self, world: &mut Processes) {
         for node in self.up.clone() {
             let said = world.call(self.names[node], |stored: &mut Stored, _| stored.said()).unwrap_or_default();
