@@ -82,7 +82,8 @@ impl Nodes {
         };
         let cluster = Cluster::new(&url, ANSWER_WITHIN)?;
         let names: Vec<_> = (1..=count).map(|number| format!("n{number}")).collect();
-        cluster.create(&NewStore { nodes: names.clone(), shards: SHARDS, extent: EXTENT, lease, leased: None })?;
+        let new = NewStore { nodes: names.clone(), shards: SHARDS, extent: EXTENT, lease, leased: None, from: None };
+        cluster.create(&new)?;
         let endpoints = url.endpoints.iter().map(|endpoint| resolve(endpoint)).collect::<Result<Vec<_>>>()?;
         let start = |name| Node::start(name, dir, &endpoints, &url.name);
         let all = names.into_iter().map(start).collect::<Result<_>>()?;

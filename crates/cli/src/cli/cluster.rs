@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use membership::EtcdUrl;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Help by example.
@@ -60,6 +61,10 @@ pub(crate) struct ClusterCreateArgs {
     /// How long a lease on these spaces lasts, in milliseconds. Only with --leased.
     #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased", value_parser = clap::value_parser!(u32).range(50..=60_000))]
     pub(crate) lease_ms: u32,
+    /// The directory of a store of one process, which is stopped. It becomes the directory of the first node, with
+    /// everything that is in it. Shards go to the other nodes by `thorp cluster move`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
 }
 
 /// `thorp cluster status`.

@@ -40,7 +40,7 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: SocketAddr,
     /// The directory of the homes of volumes, for owners that come to the same address. Made if there is none, but not
     /// the directories above it.
-    #[arg(long, value_name = "HOMES", conflicts_with_all = ["cluster", "node", "advertise"])]
+    #[arg(long, value_name = "HOMES")]
     pub(crate) volumes: Option<PathBuf>,
     /// Keeps the large chunks of published files in a bucket: s3://BUCKET/PREFIX, a place that no other store has. The
     /// directory records it, so later starts and other commands need not name it. Endpoint, region and credentials are

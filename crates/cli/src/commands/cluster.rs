@@ -4,9 +4,12 @@ mod moving;
 
 use crate::Result;
 use crate::cli::{ClusterAddArgs, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
-use crate::output::Output;
-use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, Status};
+use crate::output::{self, Output, visible};
+use files::has_chunks;
+use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, Status, write_back};
+use net::Runtime;
 use serde_json::json;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long each endpoint of etcd has for an answer.
@@ -33,15 +36,43 @@ fn add(args: &ClusterAddArgs, output: &mut Output) -> Result {
 }
 
 fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {
-    let ClusterCreateArgs { url, nodes, shards, extent, lease, leased, lease_ms } = args;
-    let leased = LeasedSpaces::new(leased.clone(), *lease_ms);
-    let new = NewStore { nodes: nodes.clone(), shards: *shards, extent: *extent, lease: *lease, leased };
+    let ClusterCreateArgs { url, nodes, shards, extent, lease, leased, lease_ms, from } = args;
+    let new = NewStore {
+        nodes: nodes.clone(),
+        shards: *shards,
+        extent: *extent,
+        lease: *lease,
+        leased: LeasedSpaces::new(leased.clone(), *lease_ms),
+        from: from.clone(),
+    };
+    if let Some(dir) = from {
+        write_all_back(dir)?;
+    }
     let store = Cluster::new(url, ANSWER_WITHIN)?.create(&new)?;
-    let first = &nodes[0];
-    let json = json!({"created": url.to_string(), "store": format!("{store:?}"), "nodes": nodes, "shards": shards});
-    let start = format!("thorp serve --cluster {url} --node {first} --dir DIR --listen ADDR");
+    let (first, dir) = (&nodes[0], from.as_ref().map_or_else(|| "DIR".into(), |dir| dir.display().to_string()));
+    let json = json!({
+        "created": url.to_string(), "store": format!("{store:?}"), "nodes": nodes, "shards": shards, "from": from,
+    });
+    let start = format!("thorp serve --cluster {url} --node {first} --dir {dir} --listen ADDR");
     let text = format!("created store {store:?}: start its nodes, such as\n  {start}");
-    output.line(&json, text)
+    output.line(&json, visible(&text))
+}
+
+/// Writes everything back in the directory of a store that becomes one of several nodes.
+fn write_all_back(dir: &Path) -> Result {
+    if has_chunks(dir) {
+        let text = "has published sites, which a store of several nodes does not serve";
+        return Err(format!("{} {text}: keep it as a store of one process", dir.display()).into());
+    }
+    let mut bar = None;
+    write_back(dir, &Runtime::start()?, |progress| {
+        let bar = bar.get_or_insert_with(|| output::bar("read (bytes)", progress.bytes_total));
+        bar.set_position(progress.bytes);
+    })?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(())
 }
 
 fn status(url: &EtcdUrl, output: &mut Output) -> Result {

@@ -180,7 +180,6 @@ fn rescue(args: &HolderArgs, holder: &HolderServer, runtime: Runtime) -> Result 
     let settings = RescueSettings {
         registry: registry.clone(),
         runtime,
-        home: args.store.clone(),
         after: Duration::from_secs(args.bring_home_after_s.into()),
     };
     holder.rescue(settings, move |volume, word| {

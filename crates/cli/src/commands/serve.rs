@@ -1,18 +1,20 @@
 //! `thorp serve`: a store, from its directory's recovery to its close; or a node of one, in `node`.
 
+mod homes;
 mod node;
 
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::operators::{Operators, and_operators, of_host};
-use crate::output::{self, Output, checks};
+use crate::output::{self, Output};
 use crate::stopper::{close_on_signal, close_with_stdin};
 use crate::{Error, Result, descriptors};
-use attach::{HomeServer, VOLUME_HOMES};
+use attach::VOLUME_HOMES;
 use client::tables::CLIENT;
 use database::{LocalStore, Recovered, client_beside};
 use disk::Progress;
 use files::tables::FILE_SERVER;
 use files::{FileService, keep_chunks_in_bucket};
+use homes::{Homes, Room};
 use net::{Host, HostEnd, ListenConfig, Listener, Runtime};
 use ops::Service;
 use serde_json::json;
@@ -41,9 +43,8 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
         return node::run(args, url, node, output);
     }
     let disk_config = disk_config(&args.store);
-    let home_sessions = if args.volumes.is_some() { descriptors::home_sessions_max()? } else { 0 };
-    let files = disk_config.segments_max + home_sessions * descriptors::PER_HOME_SESSION;
-    let sessions_max = descriptors::sessions_max(files)?;
+    let room = Room::of(args)?;
+    let sessions_max = descriptors::sessions_max(disk_config.segments_max + room.files())?;
     // The address first: where it cannot be had, no store is made. A client that connects already is let in after the
     // recovery.
     let listen =
@@ -53,12 +54,11 @@ pub(super) fn run(args: &ServeArgs, output: &mut Output) -> Result {
     make_directory(&args.dir)?;
     let (recovered, seconds) = recover(&args.dir, &disk_config, store_config(&args.store))?;
     let (runtime, progress) = (Runtime::start()?, recovered.progress);
-    let homes = args.volumes.as_deref().map(|dir| homes(dir, &runtime)).transpose()?;
+    let homes = Homes::start(args, room, &runtime)?;
     let store = recovered.start_beside(client_beside(RECORDS_CACHE_BYTES), &runtime);
     let host = store.host().clone();
     let files = sites(&store, args, &runtime)?;
-    let homes_beside = homes.iter().map(|homes| homes.beside(home_sessions));
-    host.listen_with(store.role(), listener, homes_beside.chain([files.beside(sessions_max)]).collect())?;
+    host.listen_with(store.role(), listener, homes.beside().chain([files.beside(sessions_max)]).collect())?;
     close_on_signal(&host)?;
     let (admin, damaged) = (operators.address(), Arc::new(AtomicU64::new(0)));
     let operators = operators.serve(service(&host, damaged.clone(), files.bucket_trouble()))?;
@@ -138,12 +138,6 @@ fn service(
     };
     let beside = &[CLIENT.described(), VOLUME_HOMES.described(), FILE_SERVER.described()];
     of_host(host, &[store::tables::TABLES, beside], troubles)
-}
-
-/// The homes of volumes, in a directory.
-fn homes(dir: &Path, runtime: &Runtime) -> Result<HomeServer> {
-    make_directory(dir)?;
-    Ok(HomeServer::start_told(dir, runtime, checks())?)
 }
 
 /// The file server of published sites, whose records are objects of the store.

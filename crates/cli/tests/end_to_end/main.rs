@@ -1,5 +1,6 @@
 //! The program as a user meets it: the built binary, real directories, real connections.
 
+mod adopted;
 mod backups;
 mod benchmarks;
 mod bucket_chunks;
@@ -31,6 +32,7 @@ mod more_copies;
 mod mounted_volumes;
 mod mounts;
 mod moves;
+mod node_volumes;
 mod nodes;
 mod operators;
 mod pages;

@@ -28,22 +28,28 @@ pub(crate) struct Farm {
 }
 
 impl Farm {
-    /// Without its nodes; none if no etcd is installed.
-    fn new() -> Option<Self> {
+    /// An etcd in which there is no store; none if no etcd is installed.
+    pub(crate) fn empty() -> Option<Self> {
+        let (program, folder) = (tool("bin/etcd")?, Folder::new());
+        let etcd = Etcd::start(&program, folder.path()).unwrap();
+        let url = etcd.url("main");
+        let addresses = NODES.map(|_| lasting_address().unwrap());
+        Some(Self { etcd, folder, url, addresses, nodes: [None, None, None] })
+    }
+
+    /// A store without its nodes.
+    pub(crate) fn new() -> Option<Self> {
         Self::with(&[])
     }
 
     /// The same, created with these options as well.
     fn with(options: &[&str]) -> Option<Self> {
-        let (program, folder) = (tool("bin/etcd")?, Folder::new());
-        let etcd = Etcd::start(&program, folder.path()).unwrap();
-        let url = etcd.url("main");
-        let (shards, lease) = (SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
+        let farm = Self::empty()?;
+        let (url, shards, lease) = (&farm.url, SHARDS.to_string(), format!("{}s", LEASE.as_secs()));
         let words =
-            ["cluster", "create", &url, "--nodes", "n1,n2,n3", "--shards", &shards, "--extent", "1", "--lease", &lease];
-        thorp(words.iter().chain(options)).ok();
-        let addresses = NODES.map(|_| lasting_address().unwrap());
-        Some(Self { etcd, folder, url, addresses, nodes: [None, None, None] })
+            ["cluster", "create", url, "--nodes", "n1,n2,n3", "--shards", &shards, "--extent", "1", "--lease", &lease];
+        thorp(words.iter().copied().chain(options.iter().copied())).ok();
+        Some(farm)
     }
 
     /// The same with all nodes, which serve all shards.
@@ -59,7 +65,7 @@ impl Farm {
         Some(farm)
     }
 
-    fn dir(&self, node: usize) -> String {
+    pub(crate) fn dir(&self, node: usize) -> String {
         self.folder.file(NODES[node])
     }
 
@@ -72,7 +78,13 @@ impl Farm {
 
     /// Starts a node, and waits until it listens.
     pub(crate) fn start(&mut self, node: usize) {
-        let command = self.command(NODES[node], &self.dir(node), self.addresses[node]);
+        self.start_with(node, &[]);
+    }
+
+    /// The same with more options.
+    pub(crate) fn start_with(&mut self, node: usize, more: &[&str]) {
+        let mut command = self.command(NODES[node], &self.dir(node), self.addresses[node]);
+        command.args(more);
         let process = Process::spawn(command, NODES[node]).unwrap();
         process.hear_until(|line| line["node"] == NODES[node]).unwrap();
         self.nodes[node] = Some(process);

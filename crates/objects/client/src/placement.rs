@@ -10,11 +10,12 @@
 use crate::Client;
 use crate::fetch::Fetches;
 use crate::nodes::Node;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use machine::Goodbye;
 use messages::{At, Change, Elsewhere, Placement};
-use types::{Rule, Time};
+use types::{NodeId, Rule, Time};
 
 impl Client {
     /// A node says where the shards are.
@@ -55,6 +56,13 @@ impl Client {
         self.commits.take_ways(|txn| self.nodes.coordinator_of(txn));
         self.send_strays(now);
         Ok(())
+    }
+
+    /// The nodes of the store that have an address, the client's home first; none while the store is one of one node.
+    pub fn store_nodes(&self) -> Vec<(NodeId, String)> {
+        let all = self.nodes.all().filter(|_| self.nodes.are_several());
+        let reached = all.filter(|&at| !self.nodes[at].address.is_empty());
+        reached.filter_map(|at| Some((self.nodes[at].id?, self.nodes[at].address.clone()))).collect()
     }
 
     /// Closes the connections to the other nodes when another store answers at the client's home.

@@ -57,6 +57,26 @@ impl Binding {
         replace_small(&files, NAME, text(self).as_bytes()).doing("write", || files.path(NAME))
     }
 
+    /// The file of a directory that is a node's before its first start, and was a store of one node.
+    pub(crate) fn before_first_start(store: Drawn, node: &str) -> Self {
+        Self { store, node: node.to_owned(), directory: store, start: 0, epoch: 0 }
+    }
+
+    /// Whether it is such a file, of this node.
+    pub(crate) fn is_before_first_start(&self, store: Drawn, node: &str) -> bool {
+        *self == Self::before_first_start(store, node)
+    }
+
+    /// The store's identity.
+    pub(crate) fn store(&self) -> Drawn {
+        self.store
+    }
+
+    /// The directory's identity.
+    pub(crate) fn directory(&self) -> Drawn {
+        self.directory
+    }
+
     /// The highest epoch that was seen.
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch

@@ -6,11 +6,13 @@
 //! The transactions of etcd are too small for a store of many shards. A creation that was interrupted is begun again.
 
 use crate::MembershipError;
+use crate::adopt::Adopted;
 use crate::keys::{Key, Keys};
 use crate::records::{ConfigRecord, Drawn, LeasedSpaces, MemberRecord, PlacementRecord, text};
 use crate::view::{Kept, LEASE_S, View, as_seen, is_name};
 use etcd::{Compare, Etcd, EtcdUrl, Operation};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 use types::limits::{LEASED_SPACES_MAX, NODES_MAX, SHARDS_MAX};
 use types::{ClusterId, Shard};
@@ -40,6 +42,9 @@ pub struct NewStore {
     pub lease: Duration,
     /// The leased spaces, for good.
     pub leased: Option<LeasedSpaces>,
+    /// The directory of a store of one node, in which everything is written back ([`write_back`](crate::write_back)):
+    /// it becomes that of the first node, which has all shards. Without one the store is empty.
+    pub from: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -70,10 +75,10 @@ impl Cluster {
         View::parse(&self.keys, &self.etcd.read(self.keys.prefix())?)
     }
 
-    /// Creates the store, with its shards placed on the nodes in turn.
+    /// Creates the store, with its shards placed on the nodes in turn, or on the first if that brings them.
     ///
     /// # Errors
-    /// It exists, or a value cannot be.
+    /// It exists, a value cannot be, or the directory cannot become the first node's.
     pub fn create(&self, new: &NewStore) -> Result<ClusterId, MembershipError> {
         new.check()?;
         let exists = || MembershipError::Exists(self.url.clone());
@@ -81,11 +86,12 @@ impl Cluster {
         if found.as_ref().is_some_and(|config| config.value.is_complete) {
             return Err(exists());
         }
-        let store = Drawn(random()?);
+        let adopted = new.from.as_ref().map(|dir| Adopted::bind(dir, &new.nodes[0])).transpose()?;
+        let store = adopted.as_ref().map_or_else(|| random().map(Drawn), |adopted| Ok(adopted.store))?;
         let mut config = new.config(store);
         let begun = self.write_config(found.as_ref(), &config)?.ok_or_else(exists)?;
         let is_as_written = || vec![as_seen(self.keys.of(Key::Config), Some(&begun))];
-        for part in self.parts(new)?.chunks(KEYS_PER_TRANSACTION) {
+        for part in self.parts(new, adopted.as_ref())?.chunks(KEYS_PER_TRANSACTION) {
             // A part may be written twice.
             let write = || self.etcd.commit(&is_as_written(), part);
             if !write().or_else(|_| write())? {
@@ -115,16 +121,18 @@ impl Cluster {
     }
 
     /// The keys that a creation writes, after removing those of an interrupted one.
-    fn parts(&self, new: &NewStore) -> Result<Vec<Operation>, MembershipError> {
+    fn parts(&self, new: &NewStore, adopted: Option<&Adopted>) -> Result<Vec<Operation>, MembershipError> {
         let member = |(number, node): (usize, &String)| {
-            let record = MemberRecord { number: number as u16, directory: None, start: 0 };
+            let directory = adopted.filter(|_| number == 0).map(|adopted| adopted.directory);
+            let record = MemberRecord { number: number as u16, directory, start: 0 };
             Operation::Put(self.keys.of(Key::Member(node)), text(&record), None)
         };
         let placement = |shard: u16| {
-            let node = new.nodes[usize::from(shard) % new.nodes.len()].clone();
+            let at = if adopted.is_some() { 0 } else { usize::from(shard) % new.nodes.len() };
+            let (node, closed) = (new.nodes[at].clone(), adopted.map(|adopted| adopted.count.0));
             Operation::Put(
                 self.keys.of(Key::Placement(Shard(shard))),
-                text(&PlacementRecord { node, closed: None, to: None }),
+                text(&PlacementRecord { node, closed, to: None }),
                 None,
             )
         };

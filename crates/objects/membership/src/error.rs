@@ -1,5 +1,6 @@
 //! Errors of membership, whose texts name the remedy.
 
+use disk::DiskError;
 use etcd::{EtcdError, EtcdUrl};
 use std::fmt;
 use std::path::PathBuf;
@@ -43,6 +44,15 @@ pub enum MembershipError {
         /// The owner that was expected.
         expected: String,
     },
+    /// The directory of a store of one node cannot become a node's.
+    From {
+        /// The directory.
+        dir: PathBuf,
+        /// What is in the way.
+        why: String,
+    },
+    /// The directory of a store of one node cannot be opened.
+    Open(DiskError),
     /// The node has another directory than this one.
     OtherDirectory {
         /// The directory.
@@ -87,6 +97,12 @@ impl From<EtcdError> for MembershipError {
     }
 }
 
+impl From<DiskError> for MembershipError {
+    fn from(error: DiskError) -> Self {
+        Self::Open(error)
+    }
+}
+
 impl From<FileError> for MembershipError {
     fn from(error: FileError) -> Self {
         Self::File(error)
@@ -98,6 +114,10 @@ impl fmt::Display for MembershipError {
         match self {
             Self::Etcd(error) => error.fmt(f),
             Self::File(error) => error.fmt(f),
+            Self::Open(error) => error.fmt(f),
+            Self::From { dir, why } => {
+                write!(f, "{} cannot become the directory of a node: {why}", dir.display())
+            }
             Self::NoStore(url) => write!(
                 f,
                 "there is no store '{}' in this etcd: check the name, or create the store with \
@@ -153,6 +173,7 @@ impl std::error::Error for MembershipError {
         match self {
             Self::Etcd(error) => Some(error),
             Self::File(error) => Some(error),
+            Self::Open(error) => Some(error),
             _ => None,
         }
     }

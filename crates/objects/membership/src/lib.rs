@@ -26,11 +26,13 @@
 //! | `follow` | the changes that a view means for the store of a node |
 //! | `plan` | the transactions by which a node opens, is elected, and leaves |
 //! | `binding` | which directory is which node's |
+//! | `adopt` | the directory of a store of one node becomes the first node's |
 //! | `cluster`, `moves` | a store in etcd: creates and reads it; moves its shards, and adds nodes |
 //! | `join`, `keep` | a node begins a run; keeps its lease and follows the others |
 //! | `status` | the state of all nodes, for a person |
 //! | `error` | errors, with their remedies |
 
+mod adopt;
 mod binding;
 mod cluster;
 mod error;
@@ -44,6 +46,7 @@ mod records;
 mod status;
 mod view;
 
+pub use adopt::write_back;
 pub use binding::Binding;
 pub use cluster::{Cluster, NewStore};
 pub use error::MembershipError;

@@ -23,7 +23,8 @@ fn start(folder: &Folder) -> Option<fixtures::Etcd> {
 
 fn new(nodes: &[&str], shards: u16) -> NewStore {
     let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-    NewStore { nodes, shards, extent: 64, lease: Duration::from_secs(5), leased: None }
+    let lease = Duration::from_secs(5);
+    NewStore { nodes, shards, extent: 64, lease, leased: None, from: None }
 }
 
 #[test]

@@ -56,7 +56,9 @@ pub use machines::{
     Ack, Degraded, Epoch, Findings, HolderState, HostId, LEASE, PartitionId, REPLACE_AFTER, RESCUE_AFTER, Registered,
     Stamp, View, VolumeId,
 };
-pub use rebuild::{AskedHolder, CacheFound, FindError, Found, FoundVolume, Places};
+pub use rebuild::{
+    AskedHolder, AskedHomes, CacheFound, FindError, Found, FoundVolume, Places, UnaskedHomes, ask_homes,
+};
 pub use scrub::{
     ComparedCopies, CopyDifference, CopyMeaning, Difference, Meaning, NotCompared, Repair, Scrub, ScrubError,
     ScrubReport, Scrubbed, Scrubbing,

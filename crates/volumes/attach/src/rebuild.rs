@@ -6,7 +6,7 @@ use crate::far::{FarError, FarHome, FarHomes};
 use crate::holder::held_volumes;
 use machines::{Epoch, Findings, HeldVolume, PartitionId, VolumeId};
 use net::Runtime;
-use registry::{HolderName, RegistryError, StoreRegistry, Volume};
+use registry::{HolderName, HomeNode, RegistryError, StoreRegistry, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -53,17 +53,29 @@ pub struct CacheFound {
 pub struct FoundVolume {
     /// Its number.
     pub id: VolumeId,
+    /// The node that has its home.
+    pub home: HomeNode,
     /// As home has kept it, or else as the registry has it.
     pub known: Option<Volume>,
     /// The words of all.
     pub findings: Findings,
 }
 
+/// A node of the store, and the homes that it has.
+pub type AskedHomes = (HomeNode, FarHomes);
+
+/// A node of the store that could not be asked for its homes, and why.
+pub type UnaskedHomes = (HomeNode, FarError);
+
 /// The findings about all volumes of a store.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Found {
     /// The volumes, by their numbers.
     pub volumes: Vec<FoundVolume>,
+    /// The nodes of the store whose homes could not be asked, and why.
+    pub unasked: Vec<UnaskedHomes>,
+    /// The homes that several nodes have, which are none until all but one are removed.
+    pub doubled: Vec<(VolumeId, Vec<HomeNode>)>,
     /// The holders.
     pub holders: Vec<AskedHolder>,
     /// The caches.
@@ -109,18 +121,27 @@ impl From<FarError> for FindError {
 }
 
 impl Found {
-    /// Asks all: homes at the store's address, the holders that somebody knows, and caches. Nothing is changed by that.
+    /// Asks all: homes at the nodes of the store, the holders that somebody knows, and caches. Nothing is changed by
+    /// that.
     ///
     /// # Errors
-    /// Homes or the registry cannot be asked, or a directory is no cache.
-    pub fn find(registry: &StoreRegistry, store: &str, places: &Places, runtime: &Runtime) -> Result<Self, FindError> {
+    /// No homes or not the registry can be asked, or a directory is no cache.
+    pub fn find(registry: &StoreRegistry, places: &Places, runtime: &Runtime) -> Result<Self, FindError> {
         let caches = places.caches.iter().map(|dir| find_cache(dir)).collect::<Result<Vec<_>, _>>()?;
         let standing: BTreeMap<_, _> = registry.list()?.into_iter().map(|it| (it.id, it)).collect();
-        let homes = FarHomes::connect(store, runtime)?;
-        let whole = homes.list().iter().filter(|home| home.is_whole).map(|home| home.volume);
-        let mut volumes = Vec::new();
-        for id in whole {
-            volumes.push(find_volume(store, id, standing.get(&id), runtime)?);
+        let (asked, unasked) = ask_homes(registry.nodes()?, runtime)?;
+        let mut at: BTreeMap<VolumeId, Vec<HomeNode>> = BTreeMap::new();
+        for (node, homes) in &asked {
+            for home in homes.list().iter().filter(|home| home.is_whole) {
+                at.entry(home.volume).or_default().push(node.clone());
+            }
+        }
+        let (mut volumes, mut doubled) = (Vec::new(), Vec::new());
+        for (id, mut nodes) in at {
+            match nodes.pop() {
+                Some(home) if nodes.is_empty() => volumes.push(find_volume(home, id, standing.get(&id), runtime)?),
+                home => doubled.push((id, nodes.into_iter().chain(home).collect())),
+            }
         }
         let mut addresses: BTreeMap<String, Option<HolderName>> =
             places.holders.iter().map(|address| (address.clone(), None)).collect();
@@ -131,7 +152,7 @@ impl Found {
         for volume in &mut volumes {
             volume.hear(&holders, &caches);
         }
-        Ok(Self { volumes, holders, caches })
+        Ok(Self { volumes, unasked, doubled, holders, caches })
     }
 }
 
@@ -180,14 +201,34 @@ fn find_cache(dir: &Path) -> Result<CacheFound, FindError> {
     Ok(CacheFound { dir: dir.to_owned(), volume, epoch })
 }
 
+/// The homes at each node, and the nodes that could not be asked. A node that was started without homes has none.
+///
+/// # Errors
+/// No node has homes that could be asked for.
+pub fn ask_homes(nodes: Vec<HomeNode>, runtime: &Runtime) -> Result<(Vec<AskedHomes>, Vec<UnaskedHomes>), FarError> {
+    let (mut asked, mut unasked, mut without) = (Vec::new(), Vec::new(), None);
+    for node in nodes {
+        match FarHomes::connect(&node.address, runtime) {
+            Ok(homes) => asked.push((node, homes)),
+            Err(error @ FarError::NoHomes(..)) => without = Some(error),
+            Err(error) => unasked.push((node, error)),
+        }
+    }
+    if asked.is_empty() {
+        let away = unasked.pop().map(|(_, error)| error);
+        return away.or(without).map_or_else(|| Ok((asked, unasked)), Err);
+    }
+    Ok((asked, unasked))
+}
+
 fn find_volume(
-    store: &str,
+    home: HomeNode,
     id: VolumeId,
     standing: Option<&Volume>,
     runtime: &Runtime,
 ) -> Result<FoundVolume, FarError> {
-    let home = FarHome::connect(store, id, runtime)?;
-    let (opened, kept) = (home.opened()?, home.kept()?);
+    let far = FarHome::connect(&home.address, id, runtime)?;
+    let (opened, kept) = (far.opened()?, far.kept()?);
     let findings = Findings {
         size: opened.size,
         epoch: opened.epoch,
@@ -198,7 +239,7 @@ fn find_volume(
         held: Vec::new(),
         cache_epoch: Epoch(0),
     };
-    Ok(FoundVolume { id, known: kept.or_else(|| standing.cloned()), findings })
+    Ok(FoundVolume { id, home, known: kept.or_else(|| standing.cloned()), findings })
 }
 
 /// Asks all at once: most of those that do not answer are waited for to the end.

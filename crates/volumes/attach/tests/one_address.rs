@@ -10,6 +10,7 @@ use registry::StoreRegistry;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use types::NodeId;
 
 #[test]
 fn a_store_and_homes_are_reached_at_one_address() {
@@ -29,7 +30,7 @@ fn a_store_and_homes_are_reached_at_one_address() {
 
     let registry = StoreRegistry::connect(&address.to_string(), "one").unwrap();
     let home = FarHome::create(&address.to_string(), VolumeId(7), 1 << 20, &runtime).unwrap();
-    registry.create("disk", Id(7), &Registered::new(1 << 20, 1, Duration::from_secs(10))).unwrap();
+    registry.create("disk", Id(7), &Registered::new(1 << 20, 1, Duration::from_secs(10)), NodeId(0)).unwrap();
     home.fence(Epoch(1), 5).unwrap();
     assert_eq!(home.opened().unwrap().size, 1 << 20);
 

@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::limits::VOLUME_COPIES_MAX;
-use types::{ObjectId, PageId};
+use types::{NodeId, ObjectId, PageId};
 
 const FORMAT: u32 = 1;
 
@@ -82,11 +82,23 @@ pub(super) struct Listed {
     pub(super) name: String,
     page: u64,
     slot: u16,
+    /// The node of the store that keeps a volume's home. A store of one node has none but this.
+    #[serde(default, skip_serializing_if = "is_first")]
+    node: u16,
 }
 
 impl Listed {
     pub(super) fn new(id: u64, name: &str, object: ObjectId) -> Self {
-        Self { id, name: name.to_owned(), page: object.page.to_bits(), slot: object.slot }
+        Self { id, name: name.to_owned(), page: object.page.to_bits(), slot: object.slot, node: 0 }
+    }
+
+    /// The same of a volume whose home this node keeps.
+    pub(super) fn at(self, home: NodeId) -> Self {
+        Self { node: home.0, ..self }
+    }
+
+    pub(super) fn home(&self) -> NodeId {
+        NodeId(self.node)
     }
 
     pub(super) fn object(&self) -> ObjectId {
@@ -181,6 +193,11 @@ struct Accepted {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives it so")]
 fn is_false(it: &bool) -> bool {
     !it
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives it so")]
+fn is_first(node: &u16) -> bool {
+    *node == 0
 }
 
 /// A volume's entry with its name, as its home keeps it.

@@ -21,6 +21,7 @@ pub use store::StoreRegistry;
 use machines::{Change, Epoch, Member, PartitionId, Restore, View, VolumeId};
 use std::fmt;
 use std::time::{Duration, SystemTime};
+use types::NodeId;
 use vfs::FileError;
 use vfs::random;
 
@@ -113,8 +114,23 @@ pub trait Registry: Send + Sync + fmt::Debug {
     /// Why it could not be asked.
     fn leave(&self, partition: PartitionId) -> Result<(), RegistryError>;
 
+    /// Where the home of a volume is reached: an address, or several of a store of one node.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchVolume`], [`RegistryError::NoSuchNode`], or why it could not be asked.
+    fn home_address(&self, volume: VolumeId) -> Result<String, RegistryError>;
+
     /// Returns when something may have changed since the last call of this handle, or after this time.
     fn wait(&self, within: Duration);
+}
+
+/// A node of the store, which may keep homes of volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomeNode {
+    /// Its number in the store.
+    pub node: NodeId,
+    /// Where it is reached: an address, or several of a store of one node.
+    pub address: String,
 }
 
 /// The last life of a member that the registry knows of.
@@ -281,6 +297,8 @@ pub fn host_name() -> String {
 pub enum RegistryError {
     /// It has no such volume.
     NoSuchVolume(VolumeId),
+    /// No node of this number has an address, and it keeps the home of a volume.
+    NoSuchNode(NodeId),
     /// A member's name or address is none.
     Registrant(String),
     /// A failure domain cannot have this name.
@@ -318,6 +336,12 @@ impl fmt::Display for RegistryError {
                     volume.0
                 )
             }
+            Self::NoSuchNode(node) => write!(
+                f,
+                "the store has no address of its node {}, which keeps the volume's home: `thorp cluster status` shows the \
+                 nodes",
+                node.0
+            ),
             Self::Registrant(what) => write!(
                 f,
                 "the member {what} cannot be registered: a name has 1 to {NAME_BYTES_MAX} bytes, an address 1 to \

@@ -31,6 +31,8 @@ struct State {
     lives: BTreeMap<PartitionId, Lived>,
     /// Members, also those that are none any more.
     names: BTreeMap<PartitionId, HolderName>,
+    /// Where the homes of all volumes are reached.
+    homes: String,
     /// Counts all changes.
     changes: u64,
 }
@@ -60,6 +62,11 @@ impl MemoryRegistry {
             let revision = state.changes + 1;
             state.volumes.insert(volume, View { revision, entry });
         });
+    }
+
+    /// The homes of all volumes are reached here.
+    pub fn homes_are_at(&self, address: &str) {
+        self.change_state(|state| address.clone_into(&mut state.homes));
     }
 
     /// Cuts this party off from the registry, or lets it reach it again.
@@ -130,6 +137,11 @@ impl Registry for MemoryRegistry {
         let holders = self.view(volume)?.entry.holders;
         let state = self.state();
         Ok(holders.iter().filter_map(|it| state.names.get(it).cloned()).collect())
+    }
+
+    fn home_address(&self, volume: VolumeId) -> Result<String, RegistryError> {
+        self.view(volume)?;
+        Ok(self.state().homes.clone())
     }
 
     fn members(&self) -> Result<Vec<Registrant>, RegistryError> {

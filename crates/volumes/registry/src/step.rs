@@ -85,11 +85,16 @@ impl Step<'_> {
         Ok(Volume { id, name, view, place: entry.place, holders, said_at, gone_without })
     }
 
+    /// A volume as the directory has it.
+    pub(super) fn listed(&self, volume: VolumeId) -> Result<Listed, Failed> {
+        let directory = self.read_or_default::<Directory>(self.volumes())?;
+        let listed = directory.entries.into_iter().find(|it| it.id == volume.0);
+        Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?)
+    }
+
     /// Where a volume's entry is.
     pub(super) fn place_of(&self, volume: VolumeId) -> Result<ObjectId, Failed> {
-        let directory = self.read_or_default::<Directory>(self.volumes())?;
-        let listed = directory.entries.iter().find(|it| it.id == volume.0);
-        Ok(listed.ok_or(RegistryError::NoSuchVolume(volume))?.object())
+        Ok(self.listed(volume)?.object())
     }
 
     /// The entries of some members.

@@ -12,8 +12,8 @@ use super::entries::{Directory, Entry, Listed, MemberEntry, PLACE_BYTES_MAX, Vol
 use super::heartbeats::Heartbeats;
 use super::step::{Failed, Spaces, Step};
 use super::{
-    Enlisted, HolderName, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError, VOLUMES_MAX,
-    Volume,
+    Enlisted, HolderName, HomeNode, Life, Lived, MEMBERS_MAX, NAME_BYTES_MAX, Registrant, Registry, RegistryError,
+    VOLUMES_MAX, Volume,
 };
 use bytes::Bytes;
 use database::{Cure, Database, Error, MEMBERS_SPACE, Transaction, Tries, VOLUMES_SPACE, block_on};
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use types::GoodbyeReason;
+use types::{GoodbyeReason, NodeId};
 
 /// How long a call waits for the store.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -88,6 +88,31 @@ impl StoreRegistry {
         Ok(registry)
     }
 
+    /// The nodes of the store that have an address, the one that has answered first before the others. A store of one
+    /// node is reached where this party has connected to.
+    ///
+    /// # Errors
+    /// Why the store has not said.
+    pub fn nodes(&self) -> Result<Vec<HomeNode>, RegistryError> {
+        // A node says where the others are before it answers anything.
+        let (database, _) = self.store()?;
+        let known = database.look(|client| client.store_nodes());
+        if known.is_empty() {
+            let address = self.addresses.clone().unwrap_or_default();
+            return Ok(vec![HomeNode { node: NodeId(0), address }]);
+        }
+        Ok(known.into_iter().map(|(node, address)| HomeNode { node, address }).collect())
+    }
+
+    /// The node that keeps the home of a volume.
+    ///
+    /// # Errors
+    /// [`RegistryError::NoSuchVolume`], [`RegistryError::NoSuchNode`], or why the store has not said.
+    pub fn home(&self, volume: VolumeId) -> Result<HomeNode, RegistryError> {
+        let node = self.look(|step| Ok(step.listed(volume)?.home()))?;
+        self.nodes()?.into_iter().find(|it| it.node == node).ok_or(RegistryError::NoSuchNode(node))
+    }
+
     fn database(&self) -> Arc<Database> {
         self.database.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -109,12 +134,12 @@ impl StoreRegistry {
         }
     }
 
-    /// Makes a volume of this name.
+    /// Makes a volume of this name, whose home this node keeps.
     ///
     /// # Errors
     /// [`RegistryError::Name`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store has
     /// not done it.
-    pub fn create(&self, name: &str, volume: VolumeId, entry: &Registered) -> Result<(), RegistryError> {
+    pub fn create(&self, name: &str, volume: VolumeId, entry: &Registered, home: NodeId) -> Result<(), RegistryError> {
         check_name(name)?;
         self.transact(|step| {
             let root = step.volumes();
@@ -131,7 +156,7 @@ impl StoreRegistry {
             }
             let view = View { revision: 1, entry: entry.clone() };
             let object = step.create(step.spaces.volumes, &VolumeEntry::new(&view, "", SystemTime::now()))?;
-            directory.entries.push(Listed::new(volume.0, name, object));
+            directory.entries.push(Listed::new(volume.0, name, object).at(home));
             step.write(root, &directory)
         })
     }
@@ -168,19 +193,20 @@ impl StoreRegistry {
         Ok(members.into_iter().filter(|it| !it.lived().is_gone).map(MemberEntry::enlisted).collect())
     }
 
-    /// Puts an entry in the place of the one of this revision, or of none, which was lost.
+    /// Puts an entry in the place of the one of this revision, or of none, which was lost. This node has the home.
     ///
     /// # Errors
     /// [`RegistryError::Changed`], [`RegistryError::NameTaken`], [`RegistryError::TooManyVolumes`], or why the store
     /// has not done it.
-    pub fn rebuild(&self, volume: &Volume, instead_of: Option<u64>) -> Result<(), RegistryError> {
+    pub fn rebuild(&self, volume: &Volume, home: NodeId, instead_of: Option<u64>) -> Result<(), RegistryError> {
         let Volume { id, name, view, place, .. } = volume;
         check_name(name)?;
         let entry = VolumeEntry::new(view, place, SystemTime::now()).with_names(&volume.holders);
         self.transact(|step| {
             let root = step.volumes();
             let mut directory = step.read_or_default::<Directory>(root)?;
-            let listed = directory.entries.iter().find(|it| it.id == id.0).cloned();
+            let at = directory.entries.iter().position(|it| it.id == id.0);
+            let listed = at.map(|at| directory.entries[at].clone());
             let standing = listed.as_ref().map(|it| step.expect::<VolumeEntry>(it.object())).transpose()?;
             let standing = standing.map(|it| it.view());
             // It is made again if the outcome of making it was not known.
@@ -190,8 +216,13 @@ impl StoreRegistry {
             if standing.map(|it| it.revision) != instead_of {
                 return Err(RegistryError::Changed(name.clone()).into());
             }
-            if let Some(listed) = listed {
-                return step.write(listed.object(), &entry);
+            if let Some((at, listed)) = at.zip(listed) {
+                step.write(listed.object(), &entry)?;
+                if listed.home() == home {
+                    return Ok(());
+                }
+                directory.entries[at] = listed.at(home);
+                return step.write(root, &directory);
             }
             if directory.entries.iter().any(|it| it.name == *name) {
                 return Err(RegistryError::NameTaken(name.clone()).into());
@@ -200,7 +231,7 @@ impl StoreRegistry {
                 return Err(RegistryError::TooManyVolumes.into());
             }
             let object = step.create(step.spaces.volumes, &entry)?;
-            directory.entries.push(Listed::new(id.0, name, object));
+            directory.entries.push(Listed::new(id.0, name, object).at(home));
             step.write(root, &directory)
         })
     }
@@ -343,11 +374,7 @@ impl Registry for StoreRegistry {
     }
 
     fn named(&self, volume: VolumeId) -> Result<Volume, RegistryError> {
-        self.look(|step| {
-            let directory = step.read_or_default::<Directory>(step.volumes())?;
-            let listed = directory.entries.iter().find(|it| it.id == volume.0);
-            step.volume(listed.ok_or(RegistryError::NoSuchVolume(volume))?)
-        })
+        self.look(|step| step.volume(&step.listed(volume)?))
     }
 
     fn holders(&self, volume: VolumeId) -> Result<Vec<HolderName>, RegistryError> {
@@ -413,6 +440,10 @@ impl Registry for StoreRegistry {
             step.delete(directory.entries.remove(at).object())?;
             step.write(root, &directory)
         })
+    }
+
+    fn home_address(&self, volume: VolumeId) -> Result<String, RegistryError> {
+        Ok(self.home(volume)?.address)
     }
 
     fn wait(&self, within: Duration) {

@@ -11,8 +11,12 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
+use types::NodeId;
 
 const VOLUME: VolumeId = VolumeId(0xfeed_f00d);
+
+/// The only node of the stores here.
+const HOME: NodeId = NodeId(0);
 
 /// Longer than anything here takes on a machine that has much else to do.
 const LONG: Duration = Duration::from_secs(60);
@@ -70,12 +74,15 @@ fn volumes_are_made_found_listed_and_removed() {
     let (one, other) = (store.registry("here"), store.registry("there"));
     assert_eq!(one.list().unwrap(), []);
     assert!(matches!(one.find("v"), Err(RegistryError::NoSuchName(_))));
-    one.create("v", VOLUME, &entry()).unwrap();
-    assert_eq!(other.create("v", VolumeId(2), &entry()), Err(RegistryError::NameTaken("v".into())));
+    one.create("v", VOLUME, &entry(), HOME).unwrap();
+    assert_eq!(other.create("v", VolumeId(2), &entry(), HOME), Err(RegistryError::NameTaken("v".into())));
     for name in ["", "a b", "../v", "7up", &"v".repeat(65)] {
-        assert_eq!(other.create(name, VolumeId(2), &entry()), Err(RegistryError::Name(name.into())));
+        assert_eq!(other.create(name, VolumeId(2), &entry(), HOME), Err(RegistryError::Name(name.into())));
     }
-    other.create("w", VolumeId(2), &entry()).unwrap();
+    other.create("w", VolumeId(2), &entry(), NodeId(3)).unwrap();
+    assert_eq!(one.home_address(VOLUME), Ok(store.address.to_string()));
+    assert_eq!(one.home_address(VolumeId(2)), Err(RegistryError::NoSuchNode(NodeId(3))));
+    assert_eq!(one.home_address(VolumeId(9)), Err(RegistryError::NoSuchVolume(VolumeId(9))));
     let found = other.find("v").unwrap();
     assert_eq!((found.id, &found.view.entry), (VOLUME, &entry()));
     assert_eq!(one.list().unwrap().iter().map(|it| it.name.clone()).collect::<Vec<_>>(), ["v", "w"]);
@@ -94,7 +101,7 @@ fn volumes_are_made_found_listed_and_removed() {
 #[test]
 fn changes_are_made_one_after_another() {
     let store = Store::new("changes");
-    store.registry("maker").create("v", VOLUME, &entry()).unwrap();
+    store.registry("maker").create("v", VOLUME, &entry(), HOME).unwrap();
     let mut revisions: Vec<_> = thread::scope(|scope| {
         let host = |number| {
             let registry = store.registry("host");
@@ -129,7 +136,7 @@ fn changes_are_made_one_after_another() {
 fn who_waits_hears_of_a_change_by_a_invalidation() {
     let store = Store::new("waits");
     let owner = store.registry("owner");
-    owner.create("v", VOLUME, &entry()).unwrap();
+    owner.create("v", VOLUME, &entry(), HOME).unwrap();
     let watcher = store.registry("watcher");
     let mut view = watcher.view(VOLUME).unwrap();
     // Everything that was there before the first call counts as a change.
@@ -198,13 +205,13 @@ fn a_full_registry_says_so() {
     let registry = store.registry("here");
     let owner = store.registry(&"p".repeat(5000));
     for number in 0..VOLUMES_MAX as u64 {
-        registry.create(&format!("v{number:063}"), VolumeId(number), &entry()).unwrap();
+        registry.create(&format!("v{number:063}"), VolumeId(number), &entry(), HOME).unwrap();
         let view = owner.view(VolumeId(number)).unwrap();
         let holders = (0..8).map(|holder| PartitionId(u64::MAX - holder)).collect();
         let entry = Registered { holders, ..claim(&view, u64::MAX).entry };
         owner.change(VolumeId(number), Change { expects: view.revision, entry }).unwrap();
     }
-    assert_eq!(registry.create("one-more", VOLUME, &entry()), Err(RegistryError::TooManyVolumes));
+    assert_eq!(registry.create("one-more", VOLUME, &entry(), HOME), Err(RegistryError::TooManyVolumes));
     for number in 0..MEMBERS_MAX as u64 {
         let (name, address) = (format!("{number:064}"), format!("{number:0256}"));
         registry.enter(&Registrant { name, address, ..member(number, 1) }).unwrap();

@@ -9,13 +9,14 @@
 //! A round is one term of the node under one lease. The store is made again from its directory for each: while the node
 //! had no lease, other nodes may have given counts and opened shards that it knows nothing of.
 
-use super::{Counted, Told, disk_config, recover, store_config};
+use super::{Counted, Homes, Room, Told, disk_config, recover, store_config};
 use crate::cli::ServeArgs;
 use crate::error::usage;
 use crate::operators::{Operators, and_operators, of_current_host};
 use crate::output::{Output, visible};
 use crate::stopper::{when_stdin_closes, when_told};
 use crate::{Error, Result, descriptors};
+use attach::VOLUME_HOMES;
 use database::LocalStore;
 use disk::{DiskError, Progress};
 use machine::RoleId;
@@ -64,7 +65,10 @@ pub(super) fn run(args: &ServeArgs, url: &EtcdUrl, node: &str, output: &mut Outp
         let stopped = state.clone();
         when_stdin_closes(move || stopped.stop());
     }
-    let mut node = Node { args, cluster: &cluster, name: node, listen: args.listen, admin, runtime, state, output };
+    // A term of the node's lease is nothing to the homes, whose owners are fenced by their epochs.
+    let room = Room::of(args)?;
+    let (listen, homes) = (args.listen, Homes::start(args, room, &runtime)?);
+    let mut node = Node { args, cluster: &cluster, name: node, listen, admin, runtime, room, homes, state, output };
     loop {
         match node.round() {
             Ok(Round::Over) => return Ok(()),
@@ -132,7 +136,8 @@ impl State {
             };
             failed.into_iter().chain(of_troubles.trouble()).collect()
         };
-        of_current_host(move || of_host.host(), &[store::tables::TABLES], troubles)
+        let beside = &[VOLUME_HOMES.described()];
+        of_current_host(move || of_host.host(), &[store::tables::TABLES, beside], troubles)
     }
 }
 
@@ -152,6 +157,8 @@ struct Node<'a> {
     listen: SocketAddr,
     admin: Option<SocketAddr>,
     runtime: Runtime,
+    room: Room,
+    homes: Homes,
     state: Arc<State>,
     output: &'a mut Output,
 }
@@ -182,7 +189,7 @@ impl Node<'_> {
             return self.end(ended, &run, store);
         }
         let host = store.host().clone();
-        host.listen_with(store.role(), listener, vec![store.links()])?;
+        host.listen_with(store.role(), listener, self.homes.beside().chain([store.links()]).collect())?;
         self.state.serve(&host);
         self.say_ready(&progress, seconds)?;
         let (host_end, ended) = self.serve(&host, &store, &mut run);
@@ -281,7 +288,7 @@ impl Node<'_> {
     /// Takes the address, which the last round may still have.
     fn listener(&self) -> Result<Listener> {
         let args = self.args;
-        let sessions_max = descriptors::sessions_max(disk_config(&args.store).segments_max)?;
+        let sessions_max = descriptors::sessions_max(disk_config(&args.store).segments_max + self.room.files())?;
         let config =
             ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, self.listen) };
         let begun = Instant::now();

@@ -76,12 +76,13 @@ pub(super) fn take_snapshot(store: &Store, name: &str, snapshot: &str, place: &V
         attachment.order(Action::BringHome, store.interrupt())?;
     }
     let id = draw_volume()?;
-    let taken = store.home(found.id)?.snapshot(id);
-    let made = taken.and_then(|()| store.home(id)).map_err(|error| store.may_be_made(error, id))?;
+    let node = store.home_node(found.id)?;
+    let taken = store.home_at(&node, found.id)?.snapshot(id);
+    let made = taken.and_then(|()| store.home_at(&node, id)).map_err(|error| store.may_be_made(error, id))?;
     let entry = &found.view.entry;
     // Home is longer than the volume where a resize was interrupted.
     let entry = Registered::new(made.size().min(entry.size), entry.copies, entry.lease);
-    stored::register(store, snapshot, id, &entry, || made.remove(Epoch(0)))?;
+    stored::register(store, snapshot, (id, &entry, &node), || made.remove(Epoch(0)))?;
     Ok(Image::of_store(made, entry.size))
 }
 

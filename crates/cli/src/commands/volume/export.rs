@@ -82,10 +82,12 @@ fn export_attached(args: &VolumeExportArgs, store: &Store, sink: &mut Sink<'_>) 
 }
 
 fn remove(store: &Store, snapshot: &str) -> Result {
-    let stays =
-        |error| format!("the snapshot '{snapshot}' stays: {error}; remove it with `thorp volume remove {snapshot}`");
-    let id = store.registry().remove(snapshot).map_err(stays)?;
-    let removed = store.home(id).and_then(|home| home.remove(Epoch(1)));
+    let stays = |error: crate::Error| {
+        format!("the snapshot '{snapshot}' stays: {error}; remove it with `thorp volume remove {snapshot}`")
+    };
+    let node = store.find(snapshot).and_then(|found| store.home_node(found.id)).map_err(stays)?;
+    let id = store.registry().remove(snapshot).map_err(|error| stays(error.into()))?;
+    let removed = store.home_at(&node, id).and_then(|home| home.remove(Epoch(1)));
     Ok(removed.map_err(|error| format!("{error}; {}", homes::of_none(id, store.address())))?)
 }
 

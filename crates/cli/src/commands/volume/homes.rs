@@ -6,9 +6,9 @@
 use super::registry;
 use crate::Result;
 use crate::cli::{VolumeListArgs, VolumeRemoveArgs};
-use crate::output::{Output, number};
-use ::registry::Volume;
-use attach::{FarError, FarHomes, FoundHome, VolumeId};
+use crate::output::{Output, number, visible};
+use ::registry::{HomeNode, Volume};
+use attach::{AskedHomes, FarError, FoundHome, UnaskedHomes, VolumeId, ask_homes};
 use net::Runtime;
 use serde_json::json;
 use std::time::Duration;
@@ -41,10 +41,14 @@ pub(super) fn of_none(id: VolumeId, store: &str) -> String {
 
 pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
     let registry = registry::to_ask(&args.store)?;
-    let homes = FarHomes::connect(&args.store, &Runtime::start()?)?;
+    let nodes = registry.nodes()?;
+    let is_one = nodes.len() == 1;
+    let (asked, unasked) = ask_homes(nodes, &Runtime::start()?)?;
     // Behind the homes: none of a volume that was registered in between passes for one of no volume.
     let volumes = registry.list()?;
-    homes.list().iter().try_for_each(|home| {
+    say_unasked(&unasked);
+    let found = asked.iter().flat_map(|(node, homes)| homes.list().iter().map(move |home| (node, home)));
+    found.into_iter().try_for_each(|(node, home)| {
         let FoundHome { volume, size, disk_bytes, unwritten_s, is_whole } = *home;
         let (number, name) = (number(volume.0), owner(&volumes, volume));
         let of = match (name, is_whole) {
@@ -52,10 +56,11 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
             (None, true) => "of no volume".to_owned(),
             (None, false) => "of no volume, and not whole".to_owned(),
         };
+        let at = if is_one { String::new() } else { format!(" at {}", visible(&node.address)) };
         let text =
-            format!("{number}  {size:>16} bytes  {disk_bytes:>16} on disk  written {unwritten_s:>8} s ago  {of}");
+            format!("{number}  {size:>16} bytes  {disk_bytes:>16} on disk  written {unwritten_s:>8} s ago  {of}{at}");
         let fields = json!({
-            "home": number, "size": size, "disk_bytes": disk_bytes, "unwritten_s": unwritten_s, "is_whole": is_whole,
+            "home": number, "at": node.address, "size": size, "disk_bytes": disk_bytes, "unwritten_s": unwritten_s, "is_whole": is_whole,
             "volume": name,
         });
         output.line(&fields, text)
@@ -64,13 +69,26 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
 
 pub(super) fn remove(home: VolumeId, args: &VolumeRemoveArgs, output: &mut Output) -> Result {
     let (store, shown) = (&args.store, number(home.0));
-    let volumes = registry::to_ask(store)?.list()?;
+    let registry = registry::to_ask(store)?;
+    let volumes = registry.list()?;
     if let Some(name) = owner(&volumes, home) {
         let text = format!("home {shown} is that of the volume '{name}': `thorp volume remove {name} --store {store}`");
         return Err(format!("{text} removes both").into());
     }
     let unwritten = if args.force { Duration::ZERO } else { UNWRITTEN };
-    let removed = FarHomes::connect(store, &Runtime::start()?)?.remove(home, unwritten);
+    let (asked, unasked) = ask_homes(registry.nodes()?, &Runtime::start()?)?;
+    say_unasked(&unasked);
+    let has_it = |(_, homes): &&AskedHomes| homes.list().iter().any(|it| it.volume == home);
+    let having: Vec<_> = asked.iter().filter(has_it).collect();
+    if having.len() > 1 {
+        let nodes: Vec<_> = having.iter().map(|(node, _)| node.clone()).collect();
+        return Err(doubled(home, &nodes).into());
+    }
+    let removed = match having.first() {
+        Some((_, homes)) => homes.remove(home, unwritten),
+        None if unasked.is_empty() => Err(FarError::NoVolume(store.clone(), home)),
+        None => return Err(format!("no node that answers has a home {shown}").into()),
+    };
     removed.map_err(|error| match error {
         FarError::NoVolume(..) => format!("there is no home {shown}: `thorp volume list --homes` shows those there are"),
         FarError::Busy(_) => {
@@ -88,6 +106,25 @@ pub(super) fn remove(home: VolumeId, args: &VolumeRemoveArgs, output: &mut Outpu
         error => error.to_string(),
     })?;
     output.line(&json!({"removed_home": shown}), format_args!("removed: the home {shown}"))
+}
+
+/// Prints the nodes that could not be asked for their homes.
+pub(super) fn say_unasked(unasked: &[UnaskedHomes]) {
+    for (node, why) in unasked {
+        let text = format!("the homes at {} are not listed: {why}", node.address);
+        eprintln!("{}", visible(&text));
+    }
+}
+
+/// The words for a home that several nodes have.
+pub(super) fn doubled(home: VolumeId, nodes: &[HomeNode]) -> String {
+    let (number, at) =
+        (number(home.0), nodes.iter().map(|it| it.address.as_str()).collect::<Vec<_>>().join(" and at "));
+    let text = format!(
+        "home {number} is at {at}, one of which is a copy: stop the node that has the older one, and take the files of \
+         that number out of its directory of homes"
+    );
+    visible(&text).into_owned()
 }
 
 fn owner(volumes: &[Volume], home: VolumeId) -> Option<&str> {

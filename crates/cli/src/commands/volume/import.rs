@@ -71,13 +71,14 @@ fn import_stored(args: &VolumeImportArgs, store: &Store, input: Input) -> Result
     store.expect_free(name)?;
     let id = draw_volume()?;
     let first = input.len.map_or(CHUNK_BYTES as u64, |len| len.max(1).next_multiple_of(BLOCK));
-    let begun = Filling::begin(store.create_home(id, first)?);
+    let node = store.new_home_node()?;
+    let begun = Filling::begin(store.create_home(&node, id, first)?);
     let mut filling = begun.map_err(|error| store.may_be_made(error, id))?;
     let filled = fill(&mut filling, input, store.interrupt());
     let (size, data) = filled.map_err(|why| stored::is_left(why, id, store.address(), filling.remove()))?;
     let lease = Duration::from_secs(args.lease_s.into());
     let entry = Registered { epoch: filling.epoch(), ..Registered::new(size, args.copies, lease) };
-    stored::register(store, name, id, &entry, || filling.remove())?;
+    stored::register(store, name, (id, &entry, &node), || filling.remove())?;
     Ok((size, data))
 }
 

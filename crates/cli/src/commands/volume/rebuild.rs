@@ -1,13 +1,14 @@
 //! `thorp volume registry rebuild`: shows what homes, holders and caches know of each volume, and makes the registry's
 //! entries again of that.
 
-use super::registry;
+use super::{homes, registry};
 use crate::Result;
 use crate::cli::VolumeRebuildArgs;
 use crate::output::{Output, number, visible};
-use ::registry::{HolderName, StoreRegistry, Volume};
+use ::registry::{HolderName, HomeNode, StoreRegistry, Volume};
 use attach::{
-    AskedHolder, CacheFound, Epoch, FarError, FarHome, FarHomes, Findings, Found, FoundVolume, Places, VolumeId,
+    AskedHolder, CacheFound, Epoch, FarError, FarHome, Findings, Found, FoundHome, FoundVolume, Places, VolumeId,
+    ask_homes,
 };
 use net::Runtime;
 use serde_json::{Value, json};
@@ -48,17 +49,21 @@ struct Planned<'a> {
 pub(super) fn rebuild(args: &VolumeRebuildArgs, output: &mut Output) -> Result {
     let (registry, runtime) = (registry::to_ask(&args.store)?, Runtime::start()?);
     let places = Places { holders: args.holder.clone(), caches: args.cache.clone() };
-    let found = Found::find(&registry, &args.store, &places, &runtime)?;
+    let found = Found::find(&registry, &places, &runtime)?;
     let planned: Vec<_> = found.volumes.iter().map(|volume| plan(args, volume, &found.holders)).collect();
     let known = |name: &&String| !planned.iter().any(|it| it.name.as_ref() == Some(name));
     if let Some(unknown) = args.volumes.iter().find(known) {
         return Err(format!("no home was told of a volume '{unknown}': --name says which home is its own").into());
     }
+    homes::say_unasked(&found.unasked);
+    for (id, nodes) in &found.doubled {
+        eprintln!("{}", homes::doubled(*id, nodes));
+    }
     found.holders.iter().try_for_each(|holder| say_holder(holder, output))?;
     for it in &planned {
         say_volume(it, &found, args, output)?;
         if let Some((volume, instead_of)) = it.entry.as_ref().filter(|_| args.yes) {
-            registry.rebuild(volume, *instead_of)?;
+            registry.rebuild(volume, it.found.home.node, *instead_of)?;
         }
     }
     let count = planned.iter().filter(|it| it.entry.is_some()).count();
@@ -110,7 +115,7 @@ fn say_holder(AskedHolder { address, name, held }: &AskedHolder, output: &mut Ou
 }
 
 fn say_volume(it: &Planned<'_>, all: &Found, args: &VolumeRebuildArgs, output: &mut Output) -> Result {
-    let Planned { found: FoundVolume { id, known, findings }, name, standing, entry } = it;
+    let Planned { found: FoundVolume { id, home, known, findings }, name, standing, entry } = it;
     let Findings { size, epoch, mark, held, .. } = findings;
     let caches: Vec<_> = all.caches.iter().filter(|cache| cache.volume == *id).collect();
     if output.is_json() {
@@ -121,6 +126,7 @@ fn say_volume(it: &Planned<'_>, all: &Found, args: &VolumeRebuildArgs, output: &
             "size": size,
             "attachments": epoch.0,
             "owner": (*epoch > Epoch(0)).then(|| number(findings.owner)),
+            "home": home.address,
             "home_through": stamp(*mark),
             "holders": held.iter().map(|(partition, it)| json!({
                 "partition": number(partition.0),
@@ -205,12 +211,15 @@ fn stamp(stamp: attach::Stamp) -> String {
 pub(super) fn at_home(store: &str, name: &str, registry: &StoreRegistry) -> Option<String> {
     let runtime = Runtime::start().ok()?;
     let known: Vec<VolumeId> = registry.list().ok()?.into_iter().map(|it| it.id).collect();
-    let homes = FarHomes::connect(store, &runtime).ok()?;
-    let lost = homes.list().iter().filter(|it| it.is_whole && !known.contains(&it.volume));
-    let is_its = |id: VolumeId| -> std::result::Result<bool, FarError> {
-        Ok(FarHome::connect(store, id, &runtime)?.kept()?.is_some_and(|kept| kept.name == name))
+    let (asked, _) = ask_homes(registry.nodes().ok()?, &runtime).ok()?;
+    let is_its = |node: &HomeNode, id: VolumeId| -> std::result::Result<bool, FarError> {
+        Ok(FarHome::connect(&node.address, id, &runtime)?.kept()?.is_some_and(|kept| kept.name == name))
     };
-    let id = lost.map(|it| it.volume).find(|id| is_its(*id).unwrap_or(false))?;
+    let is_lost = |it: &&FoundHome| it.is_whole && !known.contains(&it.volume);
+    let id = asked.iter().find_map(|(node, homes)| {
+        let lost = homes.list().iter().filter(is_lost).map(|it| it.volume);
+        lost.into_iter().find(|id| is_its(node, *id).unwrap_or(false))
+    })?;
     let number = number(id.0);
     Some(format!(
         "the registry does not know '{name}', and home {number} is that of a volume of this name: the registry was lost, and \

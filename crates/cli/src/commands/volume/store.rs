@@ -6,7 +6,7 @@
 use super::{homes, rebuild};
 use crate::Result;
 use crate::stopper::Interrupt;
-use ::registry::{RegistryError, StoreRegistry, Volume, host_name};
+use ::registry::{HomeNode, RegistryError, StoreRegistry, Volume, host_name};
 use attach::{FarError, FarHome, GivenUp, VolumeId};
 use net::Runtime;
 use std::sync::Arc;
@@ -75,13 +75,31 @@ impl Store {
     }
 
     /// The home of a volume.
-    pub(super) fn home(&self, volume: VolumeId) -> std::result::Result<FarHome, FarError> {
-        FarHome::connect_until(&self.address, volume, &self.runtime, self.given_up())
+    pub(super) fn home(&self, volume: VolumeId) -> Result<FarHome> {
+        Ok(self.home_at(&self.home_node(volume)?, volume)?)
     }
 
-    /// Makes a home of zeros.
-    pub(super) fn create_home(&self, volume: VolumeId, size: u64) -> Result<FarHome> {
-        let made = FarHome::create_until(&self.address, volume, size, &self.runtime, self.given_up());
+    /// The home of a volume at this node.
+    pub(super) fn home_at(&self, node: &HomeNode, volume: VolumeId) -> std::result::Result<FarHome, FarError> {
+        FarHome::connect_until(&node.address, volume, &self.runtime, self.given_up())
+    }
+
+    /// The node that keeps the home of a volume.
+    pub(super) fn home_node(&self, volume: VolumeId) -> Result<HomeNode> {
+        let registry = self.registry.clone();
+        Ok(self.interrupt.within(Duration::ZERO, move || registry.home(volume))??)
+    }
+
+    /// The node that keeps the homes of new volumes: the one that the command has reached first.
+    pub(super) fn new_home_node(&self) -> Result<HomeNode> {
+        let registry = self.registry.clone();
+        let nodes = self.interrupt.within(Duration::ZERO, move || registry.nodes())??;
+        Ok(nodes.into_iter().next().ok_or("no node of the store has an address")?)
+    }
+
+    /// Makes a home of zeros at this node.
+    pub(super) fn create_home(&self, node: &HomeNode, volume: VolumeId, size: u64) -> Result<FarHome> {
+        let made = FarHome::create_until(&node.address, volume, size, &self.runtime, self.given_up());
         made.map_err(|error| self.may_be_made(error, volume))
     }
 

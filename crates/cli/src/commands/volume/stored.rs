@@ -12,7 +12,7 @@ use crate::operators::Operators;
 use crate::output::{Output, number, visible};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use ::registry::{GoneWithout, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
+use ::registry::{GoneWithout, HomeNode, RegistryError, StoreRegistry, Volume, domain, draw_volume, host_name};
 use attach::control::{AttachingVolume, Control, observed};
 use attach::{
     AttachConfig, AttachError, Attached, Degraded, FarError, PATIENCE, REPLACE_AFTER, Registered, StoredVolume,
@@ -43,25 +43,28 @@ pub(super) fn create(args: &VolumeCreateArgs, store: &str, output: &mut Output) 
     // Before a home is made for nothing.
     store.expect_free(name)?;
     let (volume, lease) = (draw_volume()?, Duration::from_secs(args.lease_s.into()));
-    let home = store.create_home(volume, size)?;
+    let node = store.new_home_node()?;
+    let home = store.create_home(&node, volume, size)?;
     let entry = Registered::new(size, args.copies, lease);
-    register(&store, name, volume, &entry, || home.remove(attach::Epoch(0)))?;
+    register(&store, name, (volume, &entry, &node), || home.remove(attach::Epoch(0)))?;
     let (number, store) = (number(volume.0), store.address());
     let text = format!("{name}: {size} bytes of zeros; attach it with `thorp volume attach {name} --store {store}`");
-    output.line(&json!({"name": name, "volume": number, "size": size, "copies": args.copies}), text)
+    let fields = json!({
+        "name": name, "volume": number, "size": size, "copies": args.copies, "home": node.address,
+    });
+    output.line(&fields, text)
 }
 
-/// Registers a volume whose home was just made, and removes that if it is not registered.
+/// Registers a volume whose home was just made at this node, and removes that if it is not registered.
 pub(super) fn register(
     store: &Store,
     name: &str,
-    id: VolumeId,
-    entry: &Registered,
+    (id, entry, node): (VolumeId, &Registered, &HomeNode),
     remove: impl FnOnce() -> Removed,
 ) -> Result {
-    let Err(error) = store.registry().create(name, id, entry) else {
+    let Err(error) = store.registry().create(name, id, entry, node.node) else {
         // The first attachment tells it, too.
-        let _ = store.find(name).and_then(|made| Ok(store.home(id)?.keep(&made)?));
+        let _ = store.find(name).and_then(|made| Ok(store.home_at(node, id)?.keep(&made)?));
         return Ok(());
     };
     if !matches!(error, RegistryError::Unreachable(_)) {
@@ -96,7 +99,7 @@ pub(super) fn remove(args: &VolumeRemoveArgs, output: &mut Output) -> Result {
 fn remove_volume(volume: &str, store: &str, output: &mut Output) -> Result {
     let store = Store::connect(store, &Interrupt::watch()?)?;
     let found = store.find(volume)?;
-    let home = match store.home(found.id) {
+    let home = match store.home_at(&store.home_node(found.id)?, found.id) {
         Ok(home) => Some(home),
         // Its home was lost: it should go all the same.
         Err(FarError::NoVolume(..)) => None,
@@ -179,7 +182,6 @@ pub(super) fn attach(
         registry: registry.clone(),
         runtime: Runtime::start()?,
         volume: found.id,
-        home: store.to_owned(),
         domain: domain(args.domain.as_ref().unwrap_or(&here)),
         spare_holders: args.spare,
         more_copies_after: args.more_copies_after,
@@ -220,7 +222,6 @@ pub(super) fn attach_briefly(
         registry: Arc::new(store::registry(store.address(), place, interrupt)?),
         runtime: store.runtime().clone(),
         volume: found.id,
-        home: store.address().to_owned(),
         domain: domain(&host_name()),
         spare_holders: 0,
         more_copies_after: 0,

@@ -90,7 +90,6 @@ fn take_over(house: &House, mib: u64, turn: usize) -> Result<Took> {
         volume: registry.find(&volume(turn))?.id,
         registry,
         runtime,
-        home: house.store().to_owned(),
         domain: domain("another"),
         spare_holders: 0,
         more_copies_after: 0,

@@ -51,8 +51,6 @@ pub struct StoredVolume {
     pub runtime: Runtime,
     /// The volume.
     pub volume: VolumeId,
-    /// Where its home is reached.
-    pub home: String,
     /// The failure domain of this host.
     pub domain: u64,
     /// Holders beyond those that W takes.
@@ -192,7 +190,8 @@ impl Core {
         if found.is_some_and(|marker| marker.volume != volume.0) {
             return Err(AttachError::OtherVolume(config.cache.clone()));
         }
-        let home = FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?;
+        let home = registry.home_address(*volume).map_err(TakeOverError::from).map_err(AttachError::TakeOver)?;
+        let home = FarHome::connect(&home, *volume, runtime).map_err(HomeError::from)?;
         let opened = home.opened().map_err(HomeError::from)?;
         let mark = opened.mark;
         let mut marker = match found {
@@ -222,7 +221,7 @@ impl Core {
         let settings = TakeOverSettings {
             registry: registry.clone(),
             runtime: runtime.clone(),
-            home: Arc::new(FarHome::connect(&stored.home, *volume, runtime).map_err(HomeError::from)?),
+            home: Arc::new(FarHome::connect(home.address(), *volume, runtime).map_err(HomeError::from)?),
             volume: *volume,
             host,
             earlier,

@@ -82,8 +82,8 @@ impl FarHome {
     ) -> Result<T, FarError> {
         loop {
             match self.line.wait_unless(given_up, COMMAND, &mut look) {
-                Err(FarError::Away(_) | FarError::Lost(_)) if self.line.end().is_none() => {}
-                Err(FarError::Away(_) | FarError::Lost(_)) => return Err(self.line.over()),
+                Err(FarError::Away(_) | FarError::NoHomes(..) | FarError::Lost(_)) if self.line.end().is_none() => {}
+                Err(FarError::Away(_) | FarError::NoHomes(..) | FarError::Lost(_)) => return Err(self.line.over()),
                 found => return found,
             }
         }

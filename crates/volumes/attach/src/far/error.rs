@@ -16,6 +16,8 @@ pub enum FarError {
     Size(u64),
     /// There is no session with it, and why.
     Away(String),
+    /// The server at this address is none of homes, and what shows that.
+    NoHomes(String, String),
     /// The session was lost: it is unknown whether it was done.
     Lost(String),
     /// The answers at this address are no home's.
@@ -69,6 +71,10 @@ impl fmt::Display for FarError {
                 u32::MAX
             ),
             Self::Away(why) => write!(f, "home is unreachable: {why}"),
+            Self::NoHomes(address, text) => write!(
+                f,
+                "the server at {address} keeps no homes of volumes, for which `thorp serve` is started with --volumes: {text}"
+            ),
             Self::Lost(address) => write!(f, "the session with home at {address} was lost"),
             Self::NotHome(address) => {
                 write!(

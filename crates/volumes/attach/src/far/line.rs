@@ -2,7 +2,7 @@
 
 use super::FarError;
 use machine::{Machine, RoleId, Waiter};
-use net::{Handle, Host, HostEnd, Machines, Runtime, UpstreamConfig, UpstreamState};
+use net::{ConnectError, Handle, Host, HostEnd, Machines, Runtime, UpstreamConfig, UpstreamState};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
@@ -114,6 +114,8 @@ impl<M: Awaited> Line<M> {
     /// Homes are not there, and why.
     pub(super) fn away(&self) -> FarError {
         match self.host.server_state(RoleId::ONLY) {
+            UpstreamState::Down(ConnectError::NotThorp { address, why })
+            | UpstreamState::Over(ConnectError::NotThorp { address, why }) => FarError::NoHomes(address, why),
             UpstreamState::Down(why) | UpstreamState::Over(why) => FarError::Away(why.to_string()),
             UpstreamState::Connecting | UpstreamState::Up(_) => FarError::Lost(self.address.clone()),
         }

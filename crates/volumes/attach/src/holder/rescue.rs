@@ -42,8 +42,6 @@ pub struct RescueSettings {
     pub registry: Arc<dyn Registry>,
     /// The threads of the sessions with holders and with home.
     pub runtime: Runtime,
-    /// Where homes are reached.
-    pub home: String,
     /// A host that is silent for longer is considered gone.
     pub after: Duration,
 }
@@ -169,8 +167,9 @@ impl Watch<'_> {
     }
 
     fn bring_home(&self, volume: VolumeId, ends: &AtomicBool) -> Result<(), Failed> {
-        let RescueSettings { registry, runtime, home, .. } = &self.settings;
-        let home = FarHome::connect(home, volume, runtime).map_err(|_| Failed::Away)?;
+        let RescueSettings { registry, runtime, .. } = &self.settings;
+        let home = registry.home_address(volume).map_err(TakeOverError::from)?;
+        let home = FarHome::connect(&home, volume, runtime).map_err(|_| Failed::Away)?;
         let settings = TakeOverSettings::homeward(registry.clone(), runtime.clone(), home)?;
         // Since when something is missing.
         let lacks = Cell::new(None::<Instant>);

@@ -31,7 +31,6 @@ struct Rig {
     registry: MemoryRegistry,
     _homes: HomeServer,
     /// Where they are reached.
-    homes: String,
     home: Arc<FarHome>,
     holder: Option<HolderServer>,
 }
@@ -54,6 +53,7 @@ impl Rig {
         let begun = Begin { epoch: Epoch(1), through: Stamp::begin(Epoch(1)), is_joined: false };
         home.write_back_once(begun, &mut |_| Ok(())).unwrap();
         let registry = MemoryRegistry::new();
+        registry.homes_are_at(&address);
         let holder = start_holder(&folder, &registry, &runtime);
         let entry = Registered {
             epoch: Epoch(1),
@@ -62,7 +62,7 @@ impl Rig {
             ..Registered::new(SIZE, 2, lease)
         };
         registry.create(VOLUME, entry);
-        Self { folder, runtime, registry, _homes: homes, homes: address, home, holder: Some(holder) }
+        Self { folder, runtime, registry, _homes: homes, home, holder: Some(holder) }
     }
 
     fn holder(&self) -> &HolderServer {
@@ -134,9 +134,7 @@ impl Rig {
     }
 
     fn rescue(&self) -> RescueSettings {
-        let registry = Arc::new(self.registry.clone());
-        let (runtime, home) = (self.runtime.clone(), self.homes.clone());
-        RescueSettings { registry, runtime, home, after: LEASE }
+        RescueSettings { registry: Arc::new(self.registry.clone()), runtime: self.runtime.clone(), after: LEASE }
     }
 
     fn block(&self, block: u32) -> u8 {
