@@ -8,9 +8,9 @@
 //!       check/*               the invariants of docs/protocol.md, one file each
 //!     Processes               machines of any family by name, as a test arranges them
 //! ```
-//! Three more kinds of run have a small world of their own. `cluster`: several nodes that are one store.
+//! Other kinds of run have a small world of their own. `cluster`: several nodes that are one store.
 //! `reorder`: two masters' streams, out of order, around the real cache. `volumes`: a volume with its owners, holders,
-//! home and registry.
+//! home and registry. [`multicomputer`]: nodes without faults, on processors, links and disks that take their time.
 //!
 //! The machines are the real ones, hosted by the same `machine::Hosted` as over TCP and files. Those of one process
 //! hear each other at once or a little later, as threads would take that from one to the other. The simulator has a
@@ -32,6 +32,7 @@ mod history;
 mod layout;
 mod ledger;
 mod links;
+pub mod multicomputer;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod network;
