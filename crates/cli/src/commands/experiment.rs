@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use crate::stopper::{Interrupt, LOOK_EVERY, when_stdin_closes};
 use bench::{
     ACTIVE_CACHE_FIGURES, COOPREPLICA_FIGURE, CoopReplica, CoopReplicaOptions, Experiment, ExperimentRow, HEAD,
-    Lasting, PUBLISH_FIGURES, Place, PublishExperiment, Row, Step,
+    Lasting, MULTICOMPUTER_FIGURES, PUBLISH_FIGURES, Place, PublishExperiment, Row, Step,
 };
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -166,6 +166,7 @@ impl Asked {
                 let options = CoopReplicaOptions { cycles, volume_mib, holder_disk, time: *time };
                 bench::coopreplica(experiments, place, &options, &progress, &mut found)
             }
+            Chosen::Multicomputer(figures) => bench::multicomputer(figures, *time, &progress, &mut measured),
             Chosen::Publish(experiments) => bench::publish(experiments, place, *time, &progress, &mut measured),
         }
     }
@@ -256,6 +257,7 @@ enum Chosen {
     Buddycache(Vec<Experiment>),
     Activecache(Vec<u32>),
     Coopreplica(Vec<CoopReplica>),
+    Multicomputer(Vec<u32>),
     Publish(Vec<PublishExperiment>),
 }
 
@@ -263,13 +265,17 @@ impl Chosen {
     fn of(args: &ExperimentArgs) -> Result<Self> {
         let ExperimentArgs { all, figure, table, failover, reliability, take_over, processes, .. } = *args;
         match args.paper {
-            Paper::Buddycache | Paper::Activecache | Paper::Coopreplica if processes => {
+            Paper::Buddycache | Paper::Activecache | Paper::Coopreplica | Paper::Multicomputer if processes => {
                 Err("--processes belongs to the Publish paper".into())
             }
-            Paper::Buddycache | Paper::Activecache | Paper::Publish if reliability || take_over => {
+            Paper::Buddycache | Paper::Activecache | Paper::Publish | Paper::Multicomputer
+                if reliability || take_over =>
+            {
                 Err("--reliability and --takeover are of the CoopReplica paper".into())
             }
-            Paper::Activecache | Paper::Coopreplica | Paper::Publish if table.is_some() || failover => {
+            Paper::Activecache | Paper::Coopreplica | Paper::Publish | Paper::Multicomputer
+                if table.is_some() || failover =>
+            {
                 Err("--table and --failover are of the BuddyCache paper".into())
             }
             Paper::Buddycache if figure.is_some_and(|figure| figure < 7) => {
@@ -286,6 +292,11 @@ impl Chosen {
             }
             Paper::Activecache if all => Ok(Self::Activecache(ACTIVE_CACHE_FIGURES.collect())),
             Paper::Activecache => Ok(Self::Activecache(figure.into_iter().collect())),
+            Paper::Multicomputer if figure.is_some_and(|figure| !MULTICOMPUTER_FIGURES.contains(&figure)) => {
+                Err("of the Multicomputer paper, figures 4 to 7 are experiments".into())
+            }
+            Paper::Multicomputer if all => Ok(Self::Multicomputer(MULTICOMPUTER_FIGURES.collect())),
+            Paper::Multicomputer => Ok(Self::Multicomputer(figure.into_iter().collect())),
             Paper::Publish if figure.is_some_and(|figure| !PUBLISH_FIGURES.contains(&figure)) => {
                 Err("of the Publish paper, figures 3 to 6 are experiments".into())
             }
@@ -312,6 +323,9 @@ impl Chosen {
         match self {
             Self::Buddycache(_) => measured("buddycache.jsonl").and_then(|()| bench::draw(rows, out)),
             Self::Activecache(_) => measured("activecache.jsonl").and_then(|()| bench::draw_active_cache(rows, out)),
+            Self::Multicomputer(_) => {
+                measured("multicomputer.jsonl").and_then(|()| bench::draw_multicomputer(rows, out))
+            }
             Self::Publish(_) => measured("publish.jsonl").and_then(|()| bench::draw_publish(rows, out)),
             Self::Coopreplica(_) => {
                 if !lasting.is_empty() {

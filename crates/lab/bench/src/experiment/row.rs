@@ -85,6 +85,8 @@ pub struct Row {
     pub(crate) point: Option<(String, u64)>,
     /// Half of the interval that has the mean of all repetitions in 95 of 100 experiments.
     interval: Option<f64>,
+    /// The standard deviation of its repetitions.
+    deviation: Option<f64>,
     /// No picture shows it.
     is_aside: bool,
 }
@@ -116,6 +118,7 @@ impl Row {
             reads: None,
             point: None,
             interval: None,
+            deviation: None,
             is_aside: false,
         }
     }
@@ -153,6 +156,11 @@ impl Row {
     /// With half of its 95 % interval.
     pub(crate) fn interval(self, half: Option<f64>) -> Self {
         Self { interval: half, ..self }
+    }
+
+    /// With the standard deviation of its repetitions.
+    pub(crate) fn deviation(self, deviation: Option<f64>) -> Self {
+        Self { deviation, ..self }
     }
 
     /// With where the time goes.
@@ -216,6 +224,9 @@ impl Row {
         if let Some(half) = self.interval {
             json["interval_95"] = json!(rounded(half));
         }
+        if let Some(deviation) = self.deviation {
+            json["deviation"] = json!(rounded(deviation));
+        }
         if let Some(differs) = self.baseline_differs {
             json["baseline_differs_percent"] = json!(rounded(differs));
             json["unsteady"] = json!(differs > DIFFERS_PERCENT_MAX);
@@ -256,6 +267,9 @@ impl fmt::Display for Row {
         }
         if let Some(half) = self.interval.filter(|half| *half > 1e-9) {
             write!(f, "  +- {half:.2e}")?;
+        }
+        if let Some(deviation) = self.deviation.filter(|deviation| *deviation > 1e-9) {
+            write!(f, "  sd {deviation:.2e}")?;
         }
         if let Err(why) = &self.ours {
             write!(f, "  missing: {why}")?;

@@ -9,7 +9,7 @@ use core::time::Duration;
 use messages::Outcome;
 use types::{ObjectId, PageId, SlotNo, Time};
 
-/// What an application has done.
+/// Counts of an application's transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) commits: u64,
@@ -55,7 +55,7 @@ pub(super) struct Application {
 }
 
 impl Application {
-    /// One that has this many transactions to do.
+    /// An application with this many transactions to run.
     pub(super) fn new(number: u32, slot: SlotNo, left: u64) -> Self {
         Self { number, slot, left, running: None, is_waiting: false, tally: Tally::default() }
     }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use types::Time;
 
-/// A file on the disks. Those that are shared have stripes of every file.
+/// A file on the disks. Shared disks have stripes of every file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum File {
     /// The pages of all nodes.
@@ -47,7 +47,7 @@ struct Part {
 struct Disk {
     /// The first of them is served.
     parts: VecDeque<Part>,
-    /// It is where the first part begins, and carries it.
+    /// The disk is in position for the first part, and carries its bytes.
     carries: bool,
     /// Where the last part ended.
     last: Option<(File, u64)>,

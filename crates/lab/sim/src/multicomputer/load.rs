@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 
-/// What the applications do.
+/// The work of all applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Pages of the store.

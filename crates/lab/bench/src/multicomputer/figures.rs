@@ -1,0 +1,241 @@
+//! The rows of each figure.
+
+use super::machines::{Machine, PAGE_BYTES};
+use super::runs::{Case, Outcomes, Runs};
+use crate::experiment::Target;
+use crate::{Result, Row};
+use sim::multicomputer::{Load, Memory, Outcome, Sequencer};
+
+/// How many nodes there are.
+const NODES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// The most nodes.
+const MOST: usize = 128;
+
+/// Factors of the parameters that the paper omits.
+const FACTORS: [(f64, &str); 3] = [(1.0, ""), (0.5, ", omitted halved"), (2.0, ", omitted doubled")];
+
+/// The paper's transactions, of which a load has as many as it says.
+const PAPER: Load =
+    Load { pages: 1024, transactions: 1024, at_once: 1, operations: 20, reads_percent: 0, aborts_percent: 0, seed: 1 };
+
+/// The transactions of a node in a scale-up.
+const EACH: u64 = 10;
+
+/// Other transactions.
+const BESIDES: [(&str, Load); 5] = [
+    ("50 % reads", Load { reads_percent: 50, ..PAPER }),
+    ("80 % reads", Load { reads_percent: 80, ..PAPER }),
+    ("5 writes", Load { operations: 5, ..PAPER }),
+    ("80 writes", Load { operations: 80, ..PAPER }),
+    ("20 % aborts", Load { aborts_percent: 20, ..PAPER }),
+];
+
+/// Work that fills every node of today's machine.
+const FULL: Load = Load { pages: 8192, transactions: 4096, at_once: 8, ..PAPER };
+
+/// The memory of a node for that work, in pages of a client and of a store, and whether pages never fit. A client has
+/// room for what its transactions use.
+const MEMORIES: [(&str, usize, usize); 3] =
+    [("pages never fit", 200, 1), ("pages fit in 128 nodes", 256, 256), ("pages fit in one node", 16_384, 16_384)];
+
+type Found<'a> = &'a mut dyn FnMut(Row) -> Result<()>;
+
+/// Whether the figures want the times of runs, and not the waits for the sequencer alone.
+fn wants_times(asked: &[u32]) -> bool {
+    asked.contains(&4) || asked.contains(&5)
+}
+
+/// The seconds that a load takes a processor, each of its cases run once.
+pub(super) fn seconds(load: &str, asked: &[u32]) -> f64 {
+    let of = |nodes: usize, load: Load| case(Machine::Today, 1.0, nodes, load).seconds();
+    let is_scale_up = load == "scale-up";
+    let sized = |nodes: usize, load: Load| of(nodes, if is_scale_up { scaled(load, nodes) } else { load });
+    let sweep: f64 = NODES.iter().map(|&nodes| sized(nodes, PAPER)).sum();
+    let besides: f64 = BESIDES.iter().map(|(_, load)| sized(1, *load) + sized(MOST, *load)).sum();
+    let full = MEMORIES.len() as f64 * (of(1, FULL) + of(MOST, FULL));
+    let times = if wants_times(asked) { 2.0 * besides + if is_scale_up { 0.0 } else { full } } else { 0.0 };
+    let alone = if asked.contains(&6) || asked.contains(&7) { 2.0 * sized(MOST, PAPER) } else { 0.0 };
+    2.0 * FACTORS.len() as f64 * sweep + times + alone
+}
+
+fn case(machine: Machine, factor: f64, nodes: usize, load: Load) -> Case {
+    Case { nodes, sequencer: Sequencer::Among, hardware: machine.hardware(factor), load }
+}
+
+/// As many transactions as this many nodes do in a scale-up.
+fn scaled(load: Load, nodes: usize) -> Load {
+    Load { transactions: EACH * nodes as u64, ..load }
+}
+
+/// Figures 4 and 6: the work grows with the nodes.
+pub(super) fn scale_up(runs: &Runs<'_>, asked: &[u32], found: Found<'_>) -> Result<()> {
+    for machine in Machine::ALL {
+        let target = Target::AtMost(if machine == Machine::Paper { 2.0 } else { 1.2 });
+        for (factor, note) in FACTORS {
+            let is_bound = note.is_empty();
+            let target = is_bound.then_some(target);
+            let name = format!("{}{note}", machine.name());
+            let case = |nodes| case(machine, factor, nodes, scaled(PAPER, nodes));
+            sweep(runs, &name, case, &mut |nodes, all, one| {
+                let row = all.row("4", format!("{name}, {nodes} nodes"), "s", |outcome| outcome.mean_s);
+                let paper = match nodes {
+                    1 => Some(5.44),
+                    MOST => Some(11.0),
+                    _ => None,
+                };
+                found(row.paper(paper.filter(|_| machine == Machine::Paper)))?;
+                let target = target.filter(|_| nodes == MOST);
+                let row =
+                    all.over("4", format!("{name}, {nodes} nodes: over one"), one, |outcome| outcome.mean_s, target);
+                let paper = (machine == Machine::Paper && nodes == MOST).then_some(11.0 / 5.44);
+                found(row.paper(paper).curve_at(&name, nodes as u64))?;
+                explain("4", &name, nodes, all, found)?;
+                waits("6", (machine, &name), nodes, all, is_bound, found)
+            })?;
+        }
+        alone(runs, "6", asked, machine, scaled(PAPER, MOST), found)?;
+        for (what, load) in BESIDES.into_iter().filter(|_| wants_times(asked)) {
+            let name = format!("{}, {what}", machine.name());
+            let [one, most] = ends(runs, &name, |nodes| case(machine, 1.0, nodes, scaled(load, nodes)))?;
+            found(most.row("4", format!("{name}, {MOST} nodes"), "s", |outcome| outcome.mean_s))?;
+            found(most.over("4", format!("{name}, {MOST} nodes: over one"), &one, |outcome| outcome.mean_s, None))?;
+        }
+    }
+    Ok(())
+}
+
+/// Figures 5 and 7: the work is the same, whatever the nodes.
+pub(super) fn speed_up(runs: &Runs<'_>, asked: &[u32], found: Found<'_>) -> Result<()> {
+    for machine in Machine::ALL {
+        for (factor, note) in FACTORS {
+            let name = format!("{}{note}", machine.name());
+            sweep(runs, &name, |nodes| case(machine, factor, nodes, PAPER), &mut |nodes, all, one| {
+                found(all.row("5", format!("{name}, {nodes} nodes"), "s", |outcome| outcome.last_s))?;
+                let row = all.over("5", format!("{name}, {nodes} nodes: speed-up"), one, speed, None);
+                found(row.curve_at(&name, nodes as u64))?;
+                explain("5", &name, nodes, all, found)?;
+                waits("7", (machine, &name), nodes, all, note.is_empty(), found)
+            })?;
+        }
+        alone(runs, "7", asked, machine, PAPER, found)?;
+        for (what, load) in BESIDES.into_iter().filter(|_| wants_times(asked)) {
+            let name = format!("{}, {what}", machine.name());
+            let [one, most] = ends(runs, &name, |nodes| case(machine, 1.0, nodes, load))?;
+            found(most.over("5", format!("{name}, {MOST} nodes: speed-up"), &one, speed, None))?;
+        }
+    }
+    for (what, client, store) in MEMORIES.into_iter().filter(|_| wants_times(asked)) {
+        let name = format!("{}, full, {what}", Machine::Today.name());
+        let [one, most] = ends(runs, &name, |nodes| {
+            let mut case = case(Machine::Today, 1.0, nodes, FULL);
+            let memory = case.hardware.memory;
+            case.hardware.memory = Memory { client: client * PAGE_BYTES, store: store * PAGE_BYTES, ..memory };
+            case
+        })?;
+        let target = (what == MEMORIES[0].0).then_some(Target::AtLeast(100.0));
+        found(most.over("5", format!("{name}, {MOST} nodes: speed-up"), &one, speed, target))?;
+        for (nodes, all) in [(1, &one), (MOST, &most)] {
+            explain("5", &name, nodes, all, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Transactions in a second.
+fn speed(outcome: &Outcome) -> f64 {
+    (outcome.commits + outcome.aborts) as f64 / outcome.last_s
+}
+
+/// Runs a case with one node and with the most.
+fn ends(runs: &Runs<'_>, name: &str, case: impl Fn(usize) -> Case) -> Result<[Outcomes; 2]> {
+    let run = |nodes| runs.run(&case(nodes), &format!("{name}, {nodes} nodes"));
+    Ok([run(1)?, run(MOST)?])
+}
+
+/// Runs a case with more and more nodes. `found` gets the outcomes, and with them those of one node.
+fn sweep(
+    runs: &Runs<'_>,
+    name: &str,
+    case: impl Fn(usize) -> Case,
+    found: &mut dyn FnMut(usize, &Outcomes, &Outcomes) -> Result<()>,
+) -> Result<()> {
+    let mut first = None;
+    for nodes in NODES {
+        let all = runs.run(&case(nodes), &format!("{name}, {nodes} nodes"))?;
+        let one = first.get_or_insert_with(|| all.clone());
+        found(nodes, &all, one)?;
+    }
+    Ok(())
+}
+
+/// Messages of a kind, and how many there were.
+type Kind = (&'static str, fn(&Outcome) -> u64);
+
+/// The rows that say where the time goes: of one node, and of the most.
+fn explain(figure: &str, name: &str, nodes: usize, all: &Outcomes, found: Found<'_>) -> Result<()> {
+    if nodes > 1 && nodes < MOST {
+        return Ok(());
+    }
+    let mut say = |what: &str, unit, of: &dyn Fn(&Outcome) -> f64| {
+        found(all.row(figure, format!("{name}, {nodes} nodes: {what}"), unit, of))
+    };
+    let transactions = |outcome: &Outcome| (outcome.commits + outcome.aborts) as f64;
+    say("pages read from disks", "a txn", &|outcome| outcome.pages_read as f64 / transactions(outcome))?;
+    say("processors busy", "%", &|outcome| 100.0 * outcome.processors_busy)?;
+    if nodes == 1 {
+        return Ok(());
+    }
+    say("the sequencer's node busy", "%", &|outcome| 100.0 * outcome.sequencer_busy)?;
+    let kinds: [Kind; 5] = [
+        ("pages", |outcome| outcome.messages.pages),
+        ("commits", |outcome| outcome.messages.commits),
+        ("sequencer", |outcome| outcome.messages.sequencer),
+        ("invalidations", |outcome| outcome.messages.invalidations),
+        ("acknowledgements", |outcome| outcome.messages.acks),
+    ];
+    for (what, of) in kinds {
+        say(&format!("messages, {what}"), "a txn", &|outcome| of(outcome) as f64 / transactions(outcome))?;
+    }
+    Ok(())
+}
+
+/// The rows of the wait for the sequencer.
+fn waits(
+    figure: &str,
+    (machine, name): (Machine, &str),
+    nodes: usize,
+    all: &Outcomes,
+    is_bound: bool,
+    found: Found<'_>,
+) -> Result<()> {
+    if nodes == 1 {
+        return Ok(());
+    }
+    let case = format!("{name}, {nodes} nodes: wait for the sequencer");
+    let row = all.row(figure, case, "us", |outcome| 1e6 * outcome.sequencer_s);
+    // The model is a round trip on a machine that does nothing else.
+    found(row.model(1e6 * machine.round_trip_s()))?;
+    let case = format!("{name}, {nodes} nodes: over a transaction's time");
+    let row = all.row(figure, case, "0/00", |outcome| 1e3 * outcome.sequencer_s / outcome.transaction_s);
+    let is_paper = machine == Machine::Paper;
+    let target = (is_paper && is_bound).then_some(Target::AtMost(1.0));
+    found(row.paper(is_paper.then_some(1.0)).target(target).curve_at(name, nodes as u64))
+}
+
+/// The rows of a sequencer that has a node of its own.
+fn alone(runs: &Runs<'_>, figure: &str, asked: &[u32], machine: Machine, load: Load, found: Found<'_>) -> Result<()> {
+    if !asked.contains(&6) && !asked.contains(&7) {
+        return Ok(());
+    }
+    let name = format!("{}, sequencer on a node of its own", machine.name());
+    let case = Case { sequencer: Sequencer::Alone, ..case(machine, 1.0, MOST, load) };
+    let all = runs.run(&case, &name)?;
+    let case = format!("{name}, {MOST} nodes: time");
+    found(all.row(figure, case, "s", |outcome| if figure == "6" { outcome.mean_s } else { outcome.last_s }))?;
+    let case = format!("{name}, {MOST} nodes: wait for the sequencer");
+    let row = all.row(figure, case, "us", |outcome| 1e6 * outcome.sequencer_s);
+    found(row.model(1e6 * machine.round_trip_s()))?;
+    let case = format!("{name}, {MOST} nodes: over a transaction's time");
+    found(all.row(figure, case, "0/00", |outcome| 1e3 * outcome.sequencer_s / outcome.transaction_s))
+}
