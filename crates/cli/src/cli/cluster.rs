@@ -59,7 +59,8 @@ pub(crate) struct ClusterCreateArgs {
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(crate) leased: Vec<u32>,
     /// How long a lease on these spaces lasts, in milliseconds. Only with --leased.
-    #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased", value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 2000, requires = "leased")]
+    #[arg(value_parser = clap::value_parser!(u32).range(50..=60_000))]
     pub(crate) lease_ms: u32,
     /// The directory of a store of one process, which is stopped. It becomes the directory of the first node, with
     /// everything that is in it. Shards go to the other nodes by `thorp cluster move`.

@@ -99,7 +99,9 @@ impl Site {
                 of_this.clone().map(change).collect::<Result<Vec<_>, _>>()
             });
             if let Ok(changed) = written {
-                changed.into_iter().for_each(|(item, count)| self.know(item, count));
+                for (item, count) in changed {
+                    self.know(item, count);
+                }
                 self.commits.fetch_add(1, SeqCst);
                 self.took.lock().unwrap().push(begun.elapsed());
             }

@@ -5,8 +5,8 @@
 //! ```
 //! 1. All shards begin at that node, each as if it had been closed in order at the last count of the one shard before:
 //!    nothing in the log is needed, and the counts of a sequencer are above it.
-//! 2. The store keeps its identity. Its clients know how many shards it has, and end when they find others: their caches
-//!    begin empty.
+//! 2. The store keeps its identity. Its clients know how many shards it has, and end when they find another number:
+//!    their caches begin empty.
 //! 3. The identity of the directory is the store's: two that bind it at a time bind it alike.
 //! 4. From its binding on the directory is opened by nobody but the node. A creation that was interrupted then is begun
 //!    again.
@@ -40,7 +40,7 @@ pub(crate) struct Adopted {
 /// It is none, is in use, or cannot be written.
 pub fn write_back(dir: &Path, runtime: &Runtime, on_progress: impl FnMut(&Progress)) -> Result<(), MembershipError> {
     if Binding::read(dir)?.is_some() {
-        // Whoever wants it as a node's finds out whether it can be.
+        // `Adopted::bind` finds out whether it can become this node's.
         return Ok(());
     }
     let store = Recovered::read(dir, &as_store(), store::Config::default(), on_progress)?.start(None, runtime);

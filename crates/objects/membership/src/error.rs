@@ -48,7 +48,7 @@ pub enum MembershipError {
     From {
         /// The directory.
         dir: PathBuf,
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// The directory of a store of one node cannot be opened.

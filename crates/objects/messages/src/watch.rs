@@ -15,11 +15,10 @@
 //! The messages are those of leases ([`crate::lease`]) and of invalidations ([`crate::invalidation`]). A watcher is
 //! asked for each commit, also if it has promised for the same slots a moment ago (**PromiseOnce**): its promise says
 //! that nobody uses any more what was read before this change, and not that somebody asks before the next one.
-
 //!
 //! In a store of several nodes a watcher has a session with each node, and each says this of the pages that it is the
-//! master of. A transaction that changes pages of two nodes comes in an intent of each; a promise is for the node that it
-//! is sent to. A master may release what it has prepared, because another one is busy or refuses:
+//! master of. A transaction that changes pages of two nodes comes in an intent of each; a promise is for the node that
+//! it is sent to. A master may release what it has prepared, because another one is busy or refuses:
 //!
 //! ```text
 //!     | <---------- Intent{txn, pages}     |   prepared

@@ -338,8 +338,8 @@ impl fmt::Display for RegistryError {
             }
             Self::NoSuchNode(node) => write!(
                 f,
-                "the store has no address of its node {}, which keeps the volume's home: `thorp cluster status` shows the \
-                 nodes",
+                "the store has no address of its node {}, which keeps the volume's home: `thorp cluster status` shows \
+                 the nodes",
                 node.0
             ),
             Self::Registrant(what) => write!(

@@ -222,7 +222,9 @@ impl UnderWay {
     pub(crate) fn applied(&mut self, part: Part) {
         if self.broken.is(Rule::EachItsPart) {
             let others: Vec<_> = self.commits.keys().copied().filter(|other| other.txn == part.txn).collect();
-            others.into_iter().for_each(|other| self.over(other));
+            for other in others {
+                self.over(other);
+            }
         }
         self.over(part);
     }

@@ -34,7 +34,7 @@ impl Homes {
         Ok(Self { server: args.volumes.as_deref().map(start).transpose()?, room })
     }
 
-    /// What listens for them beside the store.
+    /// Their sessions at the address of the store.
     pub(super) fn beside(&self) -> impl Iterator<Item = Beside> {
         self.server.iter().map(|server| server.beside(self.room.0))
     }

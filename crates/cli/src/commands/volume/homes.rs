@@ -60,7 +60,8 @@ pub(super) fn list(args: &VolumeListArgs, output: &mut Output) -> Result {
         let text =
             format!("{number}  {size:>16} bytes  {disk_bytes:>16} on disk  written {unwritten_s:>8} s ago  {of}{at}");
         let fields = json!({
-            "home": number, "at": node.address, "size": size, "disk_bytes": disk_bytes, "unwritten_s": unwritten_s, "is_whole": is_whole,
+            "home": number, "at": node.address,
+            "size": size, "disk_bytes": disk_bytes, "unwritten_s": unwritten_s, "is_whole": is_whole,
             "volume": name,
         });
         output.line(&fields, text)

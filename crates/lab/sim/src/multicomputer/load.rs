@@ -17,7 +17,7 @@ pub struct Load {
     pub reads_percent: u32,
     /// How many of the transactions are aborted when they have done everything, in a hundred.
     pub aborts_percent: u32,
-    /// What is drawn differs with the seed.
+    /// The seed of everything that is drawn.
     pub seed: u64,
 }
 
@@ -77,4 +77,13 @@ mod tests {
         assert_eq!(pages.len(), 20);
         assert!(pages.iter().all(|page| page % 2 == 1) && operations.iter().all(|operation| operation.writes));
     }
+}
+
+/// Where the sequencer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequencer {
+    /// At the first node, beside its other work.
+    Among,
+    /// At a node that has nothing else to do, besides the others.
+    Alone,
 }

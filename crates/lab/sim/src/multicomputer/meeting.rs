@@ -3,8 +3,8 @@
 
 use super::Hardware;
 use super::application::value_of;
+use super::load::Sequencer;
 use super::node::{Node, PAGE_BYTES, link, session};
-use super::run::Sequencer;
 use crate::disk::{Profile, StoreDisk};
 use crate::layout::Stored;
 use crate::rng::Delay;

@@ -9,7 +9,7 @@
 //!              |                                    |
 //!              +---- disks: shared by all, or one for each node: one request at a time
 //! ```
-//! The stores and clients are the real ones. What each step costs is in [`Hardware`].
+//! The stores and clients are the real ones. The costs of each step are in [`Hardware`].
 //!
 //! | file | |
 //! |---|---|
@@ -34,5 +34,5 @@ mod run;
 
 pub use costs::Messages;
 pub use hardware::{Disks, Hardware, Memory};
-pub use load::Load;
-pub use run::{Outcome, Sequencer, run};
+pub use load::{Load, Sequencer};
+pub use run::{Outcome, run};

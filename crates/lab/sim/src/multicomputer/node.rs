@@ -30,7 +30,7 @@ pub(super) enum Input {
     Compute,
 }
 
-/// What an event makes a node do.
+/// The work of a node for an event.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     pub(super) instructions: u64,
@@ -381,7 +381,7 @@ fn peer(port: Port) -> usize {
     match port {
         Port::Upstream(UpstreamId(other)) => other as usize,
         Port::FromNode(session) => client_of(session),
-        other => panic!("{other:?} is no link"),
+        other => panic!("{other:?} is not a link"),
     }
 }
 

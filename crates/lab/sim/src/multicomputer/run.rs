@@ -6,7 +6,7 @@ use super::disks::{DiskEvent, DiskQueues, Job};
 use super::links::Links;
 use super::meeting;
 use super::node::{Input, Node, Turn};
-use super::{Hardware, Load};
+use super::{Hardware, Load, Sequencer};
 use crate::queue::Queue;
 use core::time::Duration;
 use machine::UpstreamId;
@@ -14,16 +14,7 @@ use messages::ToNode;
 use std::collections::{BTreeMap, VecDeque};
 use types::{PageId, Time, TxnId};
 
-/// Where the sequencer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sequencer {
-    /// At the first node, beside its other work.
-    Among,
-    /// At a node that has nothing else to do, besides the others.
-    Alone,
-}
-
-/// What came of a run.
+/// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// When the last transaction was over, in seconds.
@@ -278,7 +269,7 @@ impl World<'_> {
         took
     }
 
-    /// What happens at the disks next is put in line.
+    /// Puts the next events of the disks in line.
     fn await_disks(&mut self) {
         while let Some((at, event)) = self.disks.poll() {
             self.queue.push(at, Event::Disk(event));

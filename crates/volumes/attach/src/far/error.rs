@@ -73,7 +73,8 @@ impl fmt::Display for FarError {
             Self::Away(why) => write!(f, "home is unreachable: {why}"),
             Self::NoHomes(address, text) => write!(
                 f,
-                "the server at {address} keeps no homes of volumes, for which `thorp serve` is started with --volumes: {text}"
+                "the server at {address} keeps no homes of volumes, for which `thorp serve` is started with \
+                 --volumes: {text}"
             ),
             Self::Lost(address) => write!(f, "the session with home at {address} was lost"),
             Self::NotHome(address) => {
