@@ -5,6 +5,7 @@ use crate::program::{program, thorp, try_start};
 use crate::stored_volumes::{Host, LEASE, version, write};
 use fixtures::{Process, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Three nodes, of which the first two keep homes.
@@ -91,10 +92,13 @@ fn a_volume_has_its_home_at_one_node_and_is_attached_through_any() {
     assert_eq!(version(&host.read(), 3), 999);
     host.process.end().unwrap();
 
-    // A snapshot has its home beside.
-    thorp(["volume", "snapshot", "v", "s", "--store", &n1]).ok();
-    assert!(listed(&n1).iter().all(|(_, at)| *at == n2));
-    thorp(["volume", "remove", "s", "--store", &n1]).ok();
+    // So a volume changes its node.
+    let file = farm.folder.file("v.img");
+    thorp(["volume", "export", "v", &file, "--store", &n3]).ok();
+    thorp(["volume", "import", &file, "w", "--store", &n1]).ok();
+    let places: BTreeSet<_> = listed(&n3).into_iter().map(|(_, at)| at).collect();
+    assert_eq!(places, [n1.clone(), n2.clone()].into());
+    thorp(["volume", "remove", "w", "--store", &n2]).ok();
 
     // A copy of the homes at another node is found, and is no home.
     farm.stop(0);
