@@ -102,7 +102,8 @@ fn a_volume_has_its_home_at_one_node_and_is_attached_through_any() {
 
     // A copy of the homes at another node is found, and is no home.
     farm.stop(0);
-    let copied = Command::new("cp").args(["-r", &homes(&farm, 1), &homes(&farm, 0)]).status().unwrap();
+    let copied = format!("{}/.", homes(&farm, 1));
+    let copied = Command::new("cp").args(["-r", &copied, &homes(&farm, 0)]).status().unwrap();
     assert!(copied.success());
     start(&mut farm, 0);
     farm.wait_serving();
@@ -112,6 +113,7 @@ fn a_volume_has_its_home_at_one_node_and_is_attached_through_any() {
     thorp(["volume", "remove", "v", "--store", &n3]).ok();
     assert_eq!(listed(&n3), [(number.clone(), n1.clone())]);
     // A node that is away may have homes: the list is not whole, and says so.
+    thorp(["cluster", "drain", &farm.url, "n1", "--json"]).ok();
     farm.kill(0);
     let list = thorp(["volume", "list", "--homes", "--store", &n3]);
     assert!(list.stderr.contains(&format!("the homes at {n1} are not listed")), "{}", list.stderr);
