@@ -49,13 +49,14 @@ fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {
         write_all_back(dir)?;
     }
     let store = Cluster::new(url, ANSWER_WITHIN)?.create(&new)?;
-    let (first, dir) = (&nodes[0], from.as_ref().map_or_else(|| "DIR".into(), |dir| dir.display().to_string()));
+    let (first, dir) =
+        (&nodes[0], from.as_ref().map_or_else(|| "DIR".into(), |dir| visible(&dir.display().to_string()).into_owned()));
     let json = json!({
         "created": url.to_string(), "store": format!("{store:?}"), "nodes": nodes, "shards": shards, "from": from,
     });
     let start = format!("thorp serve --cluster {url} --node {first} --dir {dir} --listen ADDR");
     let text = format!("created store {store:?}: start its nodes, such as\n  {start}");
-    output.line(&json, visible(&text))
+    output.line(&json, text)
 }
 
 /// Writes everything back in the directory of a store that becomes one of several nodes.

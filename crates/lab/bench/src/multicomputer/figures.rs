@@ -239,3 +239,54 @@ fn alone(runs: &Runs<'_>, figure: &str, asked: &[u32], machine: Machine, load: L
     let case = format!("{name}, {MOST} nodes: over a transaction's time");
     found(all.row(figure, case, "0/00", |outcome| 1e3 * outcome.sequencer_s / outcome.transaction_s))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::Pace;
+    use std::time::Duration;
+
+    fn run(case: &Case) -> Outcomes {
+        // No time: each processor runs it once.
+        let pace = Pace::new(Duration::ZERO, Vec::new(), &|_| Ok(()));
+        Runs::new(&pace, case.seconds()).run(case, "a test").expect("it runs")
+    }
+
+    #[test]
+    fn one_node_of_the_paper_s_machine_takes_what_its_disks_take() {
+        let case = case(Machine::Paper, 1.0, 1, scaled(PAPER, 1));
+        let all = run(&case);
+        // Pages are read one by one, at random; a commit writes twenty deltas of 4 KiB behind the last ones.
+        let position = 12e-3 + 6.9e-3;
+        let pages = all.mean(|outcome| outcome.pages_read as f64) * (position + 4096.0 / 2e6);
+        let commits = EACH as f64 * (6.9e-3 + 20.0 * 4096.0 / 2e6);
+        let over = all.mean(|outcome| outcome.mean_s) / (pages + commits);
+        assert!((1.0..1.15).contains(&over), "{over} times as long as disks take");
+    }
+
+    #[test]
+    fn rows_say_what_a_sequencer_costs_and_which_messages_there_are() {
+        let load = Load { transactions: 4, ..PAPER };
+        let all = run(&case(Machine::Today, 1.0, 2, load));
+        let mut rows = Vec::new();
+        let mut found = |row: Row| {
+            rows.push(row.to_json());
+            Ok(())
+        };
+        waits("6", (Machine::Today, "a machine"), 2, &all, true, &mut found).expect("no row fails");
+        explain("4", "a machine", MOST, &all, &mut found).expect("no row fails");
+        let of = |case: &str| rows.iter().find(|row| row["case"].as_str().is_some_and(|of| of.ends_with(case)));
+        let wait = of("wait for the sequencer").expect("a row");
+        assert_eq!(wait["model"], 25.0);
+        assert!(wait["ours"].as_f64().is_some_and(|us| (25.0..500.0).contains(&us)), "{wait}");
+        // One of the two nodes asks it, and each has the other as a master.
+        assert_eq!(of("messages, sequencer").expect("a row")["ours"], 1.0);
+        assert_eq!(of("messages, commits").expect("a row")["ours"], 4.0);
+    }
+
+    #[test]
+    fn each_figure_alone_is_expected_to_take_less_than_both_of_its_load() {
+        let both = seconds("speed-up", &[5, 7]);
+        assert!(seconds("speed-up", &[5]) < both && seconds("speed-up", &[7]) < both);
+    }
+}
