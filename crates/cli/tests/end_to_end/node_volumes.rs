@@ -60,8 +60,7 @@ fn listed(store: &str) -> Vec<(String, String)> {
     lines.lines().map(home).collect()
 }
 
-/// The home stays at the node at which the volume was made; the host that writes and the one that takes over name
-/// others, and so does the holder that brings home what is left.
+/// The home stays at the node where the volume was made. Hosts and the holder name other nodes.
 #[test]
 fn a_volume_has_its_home_at_one_node_and_is_attached_through_any() {
     let Some(mut farm) = farm() else { return };
@@ -100,7 +99,7 @@ fn a_volume_has_its_home_at_one_node_and_is_attached_through_any() {
     assert_eq!(places, [n1.clone(), n2.clone()].into());
     thorp(["volume", "remove", "w", "--store", &n2]).ok();
 
-    // A copy of the homes at another node is found, and is no home.
+    // A copy of the homes at another node is found and reported.
     farm.stop(0);
     let copied = format!("{}/.", homes(&farm, 1));
     let copied = Command::new("cp").args(["-r", &copied, &homes(&farm, 0)]).status().unwrap();

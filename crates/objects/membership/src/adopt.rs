@@ -8,8 +8,7 @@
 //! 2. The store keeps its identity. Its clients know how many shards it has, and end when they find another number:
 //!    their caches begin empty.
 //! 3. The identity of the directory is the store's: two that bind it at a time bind it alike.
-//! 4. From its binding on the directory is opened by nobody but the node. A creation that was interrupted then is begun
-//!    again.
+//! 4. After it was bound, only the node opens the directory. A creation that was interrupted then is begun again.
 
 use crate::MembershipError;
 use crate::binding::Binding;
@@ -37,7 +36,7 @@ pub(crate) struct Adopted {
 /// Writes everything back in the directory of a store of one node. `on_progress` hears how much of its log was read.
 ///
 /// # Errors
-/// It is none, is in use, or cannot be written.
+/// There is no store in it, or it is in use or cannot be written.
 pub fn write_back(dir: &Path, runtime: &Runtime, on_progress: impl FnMut(&Progress)) -> Result<(), MembershipError> {
     if Binding::read(dir)?.is_some() {
         // `Adopted::bind` finds out whether it can become this node's.
@@ -53,7 +52,7 @@ impl Adopted {
         let refuse = |why: &str| MembershipError::From { dir: dir.to_owned(), why: why.to_owned() };
         let known = Binding::read(dir)?;
         let cluster = known.as_ref().map(|known| ClusterId(known.store().0));
-        // Nobody else opens it to write before it is bound.
+        // Keeps writers out until it is bound.
         let mut opening = disk::open(dir, &disk::Config { cluster, read_only: true, ..as_store() })?;
         let (store, checkpoint) = (Drawn(opening.opened().cluster.0), opening.opened().checkpoint.clone());
         if !checkpoint.aside.is_empty() {

@@ -9,6 +9,7 @@ use net::Runtime;
 use registry::{HolderName, HomeNode, RegistryError, StoreRegistry, Volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -121,11 +122,10 @@ impl From<FarError> for FindError {
 }
 
 impl Found {
-    /// Asks all: homes at the nodes of the store, the holders that somebody knows, and caches. Nothing is changed by
-    /// that.
+    /// Asks homes at the nodes of the store, all known holders, and caches, and changes nothing.
     ///
     /// # Errors
-    /// No homes or not the registry can be asked, or a directory is no cache.
+    /// The registry cannot be asked, nor any homes, or a directory is not a cache.
     pub fn find(registry: &StoreRegistry, places: &Places, runtime: &Runtime) -> Result<Self, FindError> {
         let caches = places.caches.iter().map(|dir| find_cache(dir)).collect::<Result<Vec<_>, _>>()?;
         let standing: BTreeMap<_, _> = registry.list()?.into_iter().map(|it| (it.id, it)).collect();
@@ -207,8 +207,14 @@ fn find_cache(dir: &Path) -> Result<CacheFound, FindError> {
 /// No node has homes that could be asked for.
 pub fn ask_homes(nodes: Vec<HomeNode>, runtime: &Runtime) -> Result<(Vec<AskedHomes>, Vec<UnaskedHomes>), FarError> {
     let (mut asked, mut unasked, mut without) = (Vec::new(), Vec::new(), None);
-    for node in nodes {
-        match FarHomes::connect(&node.address, runtime) {
+    // All at once: each node that is away is waited for to the end.
+    let answers: Vec<_> = thread::scope(|scope| {
+        let ask = |node: &HomeNode| FarHomes::connect(&node.address, runtime);
+        let asking: Vec<_> = nodes.iter().map(|node| scope.spawn(move || ask(node))).collect();
+        asking.into_iter().map(|asking| asking.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    for (node, answer) in nodes.into_iter().zip(answers) {
+        match answer {
             Ok(homes) => asked.push((node, homes)),
             Err(error @ FarError::NoHomes(..)) => without = Some(error),
             Err(error) => unasked.push((node, error)),

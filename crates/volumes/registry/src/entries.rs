@@ -92,7 +92,7 @@ impl Listed {
         Self { id, name: name.to_owned(), page: object.page.to_bits(), slot: object.slot, node: 0 }
     }
 
-    /// The same of a volume whose home this node keeps.
+    /// A volume whose home this node keeps.
     pub(super) fn at(self, home: NodeId) -> Self {
         Self { node: home.0, ..self }
     }

@@ -34,6 +34,10 @@ impl Homes {
         Ok(Self { server: args.volumes.as_deref().map(start).transpose()?, room })
     }
 
+    pub(super) fn room(&self) -> Room {
+        self.room
+    }
+
     /// Their sessions at the address of the store.
     pub(super) fn beside(&self) -> impl Iterator<Item = Beside> {
         self.server.iter().map(|server| server.beside(self.room.0))

@@ -66,9 +66,8 @@ pub(super) fn run(args: &ServeArgs, url: &EtcdUrl, node: &str, output: &mut Outp
         when_stdin_closes(move || stopped.stop());
     }
     // A term of the node's lease is nothing to the homes, whose owners are fenced by their epochs.
-    let room = Room::of(args)?;
-    let (listen, homes) = (args.listen, Homes::start(args, room, &runtime)?);
-    let mut node = Node { args, cluster: &cluster, name: node, listen, admin, runtime, room, homes, state, output };
+    let (listen, homes) = (args.listen, Homes::start(args, Room::of(args)?, &runtime)?);
+    let mut node = Node { args, cluster: &cluster, name: node, listen, admin, runtime, homes, state, output };
     loop {
         match node.round() {
             Ok(Round::Over) => return Ok(()),
@@ -157,7 +156,6 @@ struct Node<'a> {
     listen: SocketAddr,
     admin: Option<SocketAddr>,
     runtime: Runtime,
-    room: Room,
     homes: Homes,
     state: Arc<State>,
     output: &'a mut Output,
@@ -288,7 +286,8 @@ impl Node<'_> {
     /// Takes the address, which the last round may still have.
     fn listener(&self) -> Result<Listener> {
         let args = self.args;
-        let sessions_max = descriptors::sessions_max(disk_config(&args.store).segments_max + self.room.files())?;
+        let sessions_max =
+            descriptors::sessions_max(disk_config(&args.store).segments_max + self.homes.room().files())?;
         let config =
             ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, self.listen) };
         let begun = Instant::now();
