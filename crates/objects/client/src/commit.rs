@@ -7,6 +7,8 @@
 //! 4. A number says which node coordinates its request. The request goes there, over a session with that node or with
 //!    the redirector of a group.
 //! 5. Evidence is taken when the request is built. Later news is for the store to judge.
+//! 6. While the node that coordinates a request is away and another is reached, only a request that may have had an
+//!    effect waits. Any other is refused here, and its transaction tries again with the node that is reached.
 
 use crate::incarnations::Incarnations;
 use crate::txns::State;
@@ -18,9 +20,6 @@ use core::mem;
 use messages::{Advance, At, CommitReply, CommitRequest, Invalidation, Outcome};
 use types::limits::LARGE_COMMITS_BYTES_MAX;
 use types::{Broken, ClientId, Incarnation, NodeId, PageId, Refusal, Rule, SlotSet, Time, TxnId};
-
-/// The outcome of a request that has had no effect and will have none, for a reason that is not the application's.
-pub(crate) const NO_EFFECT: Outcome = Outcome::Refused(Refusal::Stale(Vec::new()));
 
 #[derive(Debug)]
 struct Pending {
@@ -38,6 +37,13 @@ struct Pending {
     is_void: bool,
     /// The bytes that it takes of a line that others would wait for.
     large_bytes: usize,
+}
+
+impl Pending {
+    /// Whether a node may have it, and it changes something there.
+    fn may_have_effect(&self) -> bool {
+        self.sent && !self.request.writes.is_empty()
+    }
 }
 
 /// A message that goes out again when a session resumes.
@@ -193,6 +199,15 @@ impl Commits {
         self.take_of(at).into_iter().filter_map(|(_, pending)| pending.txn).collect()
     }
 
+    /// Forgets the requests to nodes that are not reached, but for those that may have had an effect. Returns for each
+    /// the transaction that waited and the granted pages that it had taken.
+    pub(crate) fn take_idle(&mut self, is_reached: impl Fn(At) -> bool) -> Vec<(Option<TxnHandle>, Vec<PageId>)> {
+        let is_idle = |pending: &Pending| !pending.may_have_effect() && !pending.at.is_some_and(&is_reached);
+        let numbers: Vec<_> = self.pending.iter().filter(|(_, p)| is_idle(p)).map(|(&number, _)| number).collect();
+        let ended = numbers.into_iter().filter_map(|number| self.pending.remove(&number));
+        ended.map(|pending| (pending.txn, pending.taken)).collect()
+    }
+
     fn take_of(&mut self, at: At) -> Vec<(u64, Pending)> {
         let numbers: Vec<_> = self.of(at).map(|(number, _)| number).collect();
         numbers.into_iter().filter_map(|number| self.pending.remove_entry(&number)).collect()
@@ -202,8 +217,7 @@ impl Commits {
     /// were made for: their reads prove nothing there, so they are not sent again. The client asks for the outcomes of
     /// those that may have had an effect. Returns the transactions that waited for the others.
     pub(crate) fn void(&mut self, at: At) -> Vec<TxnHandle> {
-        let has_effect = |pending: &Pending| pending.sent && !pending.request.writes.is_empty();
-        let (kept, without): (Vec<_>, Vec<_>) = self.take_of(at).into_iter().partition(|(_, p)| has_effect(p));
+        let (kept, without): (Vec<_>, Vec<_>) = self.take_of(at).into_iter().partition(|(_, p)| p.may_have_effect());
         let voided =
             |(number, pending)| (number, Pending { taken: Vec::new(), is_queued: false, is_void: true, ..pending });
         self.pending.extend(kept.into_iter().map(voided));

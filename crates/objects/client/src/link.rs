@@ -4,7 +4,7 @@
 use crate::Client;
 use crate::nodes::Node;
 use machine::{Goodbye, UpstreamId};
-use messages::{At, Ping, Released, ToServer};
+use messages::{At, Outcome, Ping, Released, ToServer};
 use types::Time;
 
 impl Client {
@@ -75,7 +75,23 @@ impl Client {
         }
         self.allocator.link_is_gone(at);
         self.commits.link_is_gone(at);
+        self.refuse_idle();
         #[cfg(feature = "mutants")]
         self.move_commits();
+    }
+
+    /// A node of several is away or is reached again: what need not wait for its coordinator is refused, if a node is
+    /// reached that can take the next try.
+    pub(crate) fn refuse_idle(&mut self) {
+        if !self.nodes.are_several() || self.nodes.live().next().is_none() {
+            return;
+        }
+        for (txn, taken) in self.commits.take_idle(|at| self.nodes[at].session.is_live()) {
+            self.stats.refused += 1;
+            self.allocator.give_back(&taken, &mut self.cache);
+            if let Some(txn) = txn {
+                self.txns.decide(txn, Ok(Outcome::NO_EFFECT), &mut self.out);
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@
 //!    trip more.
 //! 4. A node learns only of the pages of its shards, and its messages concern nothing else.
 
-use crate::commit::{NO_EFFECT, Resend};
+use crate::commit::Resend;
 use crate::session::Brought;
 use crate::{Client, TxnError};
 use alloc::format;
@@ -111,7 +111,7 @@ impl Client {
             } else if welcome.incarnation > known {
                 session.up.has_parted(welcome);
                 for txn in self.commits.void(at) {
-                    self.txns.decide(txn, Ok(NO_EFFECT), &mut self.out);
+                    self.txns.decide(txn, Ok(Outcome::NO_EFFECT), &mut self.out);
                 }
                 self.forget_pages(at);
             } else {
@@ -170,6 +170,7 @@ impl Client {
                 Resend::Ask(txn) => self.send(now, at, AskOutcome { txn }),
             }
         }
+        self.refuse_idle();
         self.ask_for_grants(now);
         self.send_fetches(now, at);
         Ok(())

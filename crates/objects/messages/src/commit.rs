@@ -102,6 +102,11 @@ pub enum Outcome {
     Unknown,
 }
 
+impl Outcome {
+    /// The request has had no effect and will have none, for a reason that is not the application's: it tries again.
+    pub const NO_EFFECT: Self = Self::Refused(Refusal::Stale(Vec::new()));
+}
+
 fields! {
     /// A page went from one version to another.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -96,10 +96,12 @@ impl<E> Upstream<E> {
         (self.horizon, self.named) = (own(&self.horizon), own(&self.named));
     }
 
-    /// The other end says the counts of another session's as well.
+    /// The other end says the counts of another session's as well. They were learned in another node's lives, so no
+    /// node's lineage can be compared with all of them.
     pub fn add_counts(&mut self, other: &Self) {
         self.horizon.join(&other.horizon);
         self.named.join(&other.named);
+        self.lineage = Lineage::default();
     }
 
     /// Takes over the counts of these shards from another session.

@@ -19,7 +19,9 @@
 //!    copy will be refused, and that does not answer the request.
 //! 5. A request that no client of ours would send ends its member's session. It is not kept, and not passed on: the
 //!    store would end ours.
-//! 6. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
+//! 6. A request without writes does not wait for a node that is away while another is reached. It is refused as one
+//!    without effect, and its member tries again with the group's next coordinator.
+//! 7. The values that are kept are bounded. Beyond, the others hear which slots changed and not their values; and
 //!    should the link to the store be lost, the member is sent away, and sends its request again when it comes back.
 
 use crate::Redirector;
@@ -259,6 +261,11 @@ impl Commits {
         self.pending.iter().filter(|(_, pending)| are_meant(pending)).map(|(&txn, _)| txn).collect()
     }
 
+    /// Those without writes that go to these nodes.
+    pub(crate) fn idle(&self, is_meant: impl Fn(At) -> bool) -> Vec<TxnId> {
+        self.those(|pending| pending.changes.is_empty() && is_meant(pending.at))
+    }
+
     /// A commit is on its way no longer, and contests nothing under the lease.
     fn finish(&mut self, txn: TxnId, nodes: &mut Nodes) -> Option<Pending> {
         self.asked.remove(&txn);
@@ -274,6 +281,11 @@ impl Commits {
             nodes.of_mut(*page).lease.end_contest(*page, txn);
         }
         Some(pending)
+    }
+
+    /// A transaction without writes is refused. Returns the session that waits for the answer.
+    pub(crate) fn refuse(&mut self, txn: TxnId, nodes: &mut Nodes) -> Option<SessionId> {
+        self.finish(txn, nodes).map(|pending| pending.asked_on.unwrap_or(pending.from))
     }
 }
 
@@ -298,6 +310,10 @@ impl Redirector {
             self.reply(from, CommitReply { txn, outcome: Outcome::Unknown });
             return Ok(());
         };
+        if request.writes.is_empty() && !self.is_awaited(at) {
+            self.reply(from, CommitReply { txn, outcome: Outcome::NO_EFFECT });
+            return Ok(());
+        }
         let session = &self.nodes[at].session;
         let outstanding_max = session.is_live().then(|| session.up.limits().commits);
         let admission = self.commits.admit(at, &request, outstanding_max)?;

@@ -7,7 +7,7 @@
 //! 1. The horizon has the counts of all shards. The session with a node moves those of its shards, and what that node
 //!    has to say is passed on: to a member the redirector is the store.
 //! 2. The group has a *coordinator* at a time: the node that members number their commits for. It is the home, and
-//!    another one when that is away. Members are welcomed again when it changes. A commit goes to the node of its
+//!    another one when that is away or has no shard. Members are welcomed again when it changes. A commit goes to the node of its
 //!    number, even if the group has another coordinator by then (**OneCoordinator**).
 //! 3. The group is open as long as one node is reached. Pages and commits of a node that is away wait for it. A member
 //!    that brings pages of such a node drops them, if the node is away for longer than a member may be silent.
@@ -170,9 +170,16 @@ impl Nodes {
         self.coordinator
     }
 
-    /// Another node coordinates the group's next commits if the one so far is away. Returns whether there is another.
+    /// Another node coordinates the group's next commits if the one so far is away, or has no shard while another has.
+    /// Returns whether there is another.
     pub(crate) fn choose_coordinator(&mut self) -> bool {
-        let next = if self[self.coordinator].session.is_live() { None } else { self.live().next() };
+        let is_live = self[self.coordinator].session.is_live();
+        let next = if is_live && self.places().has_pages(self.coordinator) {
+            None
+        } else {
+            let with_shards = self.live().find(|&at| self.places().has_pages(at));
+            with_shards.or_else(|| self.live().next().filter(|_| !is_live))
+        };
         next.is_some_and(|next| core::mem::replace(&mut self.coordinator, next) != next)
     }
 
@@ -277,6 +284,9 @@ impl Redirector {
         let moved = before.into_iter().filter(|&(page, before)| places.of(page) != before).map(|(page, _)| page);
         let moved = moved.collect();
         self.shards_have_moved(now, moved);
+        if self.nodes.choose_coordinator() {
+            self.welcome_again();
+        }
         Ok(())
     }
 

@@ -135,6 +135,7 @@ impl Redirector {
         }
         self.check_believed(now, at);
         self.resend_commits(now, at);
+        self.refuse_idle();
         self.resend_revalidations(now, at);
         self.serve_grants_again(now);
         self.send_unsent(now);

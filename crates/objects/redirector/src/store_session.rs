@@ -9,7 +9,7 @@ use crate::Redirector;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use messages::{Ack, At, Released, ToServer, Upstream, Welcome};
+use messages::{Ack, At, CommitReply, Outcome, Released, ToServer, Upstream, Welcome};
 use types::{GoodbyeReason, PageId, Rule, Time, Vector};
 
 #[derive(Debug, Default)]
@@ -157,6 +157,23 @@ impl Redirector {
         self.revalidations.link_is_gone(at, self.config.broken);
         if self.nodes.choose_coordinator() {
             self.welcome_again();
+        }
+        self.refuse_idle();
+    }
+
+    /// Whether a transaction without writes waits for the node that coordinates it: not while that is away and another
+    /// is reached, where its member can try again.
+    pub(crate) fn is_awaited(&self, coordinator: At) -> bool {
+        self.nodes[coordinator].session.is_live() || !self.nodes.is_reached()
+    }
+
+    /// A node is away or is reached again: transactions without writes that need not wait are refused.
+    pub(crate) fn refuse_idle(&mut self) {
+        for txn in self.commits.idle(|at| !self.is_awaited(at)) {
+            let member = self.commits.refuse(txn, &mut self.nodes);
+            if let Some(member) = member.filter(|member| self.members.client(*member).is_some()) {
+                self.reply(member, CommitReply { txn, outcome: Outcome::NO_EFFECT });
+            }
         }
     }
 
