@@ -33,8 +33,8 @@ pub(crate) use store::{
 };
 #[cfg(feature = "lab")]
 pub(crate) use trials::{
-    BenchArgs, BenchCase, BenchFigure, BenchRival, DemoArgs, DemoFilesArgs, DemoScene, DemoVolumeArgs, DemoWebArgs,
-    ExperimentArgs, MemberArgs, NewcomerArgs, Paper, ShopArgs, TortureArgs,
+    BenchArgs, BenchCase, BenchFigure, BenchRival, DemoArgs, DemoClusterArgs, DemoFilesArgs, DemoScene, DemoVolumeArgs,
+    DemoWebArgs, ExperimentArgs, LabCommand, LabUpArgs, MemberArgs, NewcomerArgs, Paper, ShopArgs, TortureArgs,
 };
 pub(crate) use volume::{
     HolderArgs, VolumeAck, VolumeAttachArgs, VolumeCacheFailure, VolumeCommand, VolumeCreateArgs, VolumeDegraded,
@@ -174,6 +174,10 @@ pub(crate) enum Command {
     /// checks that nothing acknowledged is lost and that no client read stale data.
     #[cfg(feature = "lab")]
     Torture(TortureArgs),
+    /// Runs a store of several nodes on this machine, to try things with.
+    #[command(subcommand)]
+    #[cfg(feature = "lab")]
+    Lab(LabCommand),
     /// Checks every checksum and structure of a closed store, and says what can be done.
     Doctor(DoctorArgs),
     /// Shows all of it: a store, clients on a slow link, the same in groups; a member stopped, a redirector and the

@@ -6,7 +6,8 @@ use crate::crew::{Crew, Eligible, MemberOptions};
 use crate::job::{JobName, Work};
 use crate::lab::Lab;
 use crate::nodes::Nodes;
-use fixtures::{Process, Program};
+use fixtures::{Process, Program, lasting_address};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use types::MAIN_SPACE;
@@ -18,7 +19,7 @@ pub(crate) struct Roles {
     pub(crate) groups: u32,
     /// The clients of each group, or of the store.
     pub(crate) clients: u32,
-    /// How long the store's leases last, in milliseconds, if it gives any.
+    /// How long the leases of groups last, in milliseconds, if the store gives any.
     pub(crate) lease_ms: Option<u32>,
     /// How long a client waits for an answer, if not as long as usual.
     pub(crate) patience: Option<Duration>,
@@ -45,6 +46,8 @@ pub(crate) enum Store {
 pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) redirector: Option<Process>,
+    /// Where its first member leads when it has taken over.
+    pub(crate) stand_in: Option<SocketAddr>,
     /// How those are started who cannot take over.
     pub(crate) ordinary: MemberOptions,
     /// The crew's members that are in it.
@@ -66,43 +69,30 @@ impl Cluster {
         let (mut crew, mut groups) = (Crew::default(), Vec::new());
         for number in 0..roles.groups.max(1) {
             let place = lab.sites.get_mut(number as usize).unwrap_or(&mut lab.store);
-            let (program, more, store) = (place.program(&path), insecure(place.is_open()), server.address());
-            let name = format!("site-{}", number + 1);
-            let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
-            let arguments = more.iter().map(ToString::to_string).chain(patience.into_iter().flatten()).collect();
-            let mut ordinary =
-                MemberOptions { program, job: JobName::Lists, server: store.to_string(), eligible: None, arguments };
-            let (mut redirector, mut first) = (None, ordinary.clone());
-            if roles.groups > 0 {
-                let listen = place.address()?.to_string();
-                let words = [&["--listen", &listen], more].concat();
-                redirector = Some(ordinary.program.group(&name, store, &words)?.until("leads", &name)?);
-                ordinary.server = format!("{listen},{store}");
-                let eligible = Eligible { group: name.clone(), listen: place.address()?, store };
-                first = MemberOptions { eligible: Some(eligible), ..ordinary.clone() };
-            }
-            let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(roles.clients as usize);
-            let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
-            groups.push(Group { name, redirector, ordinary, members });
+            let more = insecure(place.is_open()).iter().map(ToString::to_string).collect();
+            let start = Start { program: place.program(&path), store: server.address().to_string(), more };
+            groups.push(if roles.groups > 0 {
+                start.group(format!("site-{}", number + 1), &roles, || place.address(), &mut crew)?
+            } else {
+                start.clients(&roles, |_| server.address().to_string(), &mut crew)?
+            });
         }
         Ok(Self { lab, store: Store::Single(program, Box::new(server)), groups, crew })
     }
 
-    /// Starts clients of a store of several nodes. Each names another node first.
+    /// Starts groups, or clients, of a store of several nodes. Each names another node first.
     pub(crate) fn around(nodes: Nodes, roles: Roles) -> Result<Self> {
-        let (mut crew, lab) = (Crew::default(), Lab::loopback(0));
-        let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
-        let ordinary = MemberOptions {
-            program: Program::this()?,
-            job: JobName::Lists,
-            server: nodes.addresses(0),
-            eligible: None,
-            arguments: patience.into_iter().flatten().collect(),
+        let (mut crew, mut groups) = (Crew::default(), Vec::new());
+        let start = |group| {
+            Ok::<_, crate::Error>(Start { program: Program::this()?, store: nodes.addresses(group), more: Vec::new() })
         };
-        let of = |client| MemberOptions { server: nodes.addresses(client), ..ordinary.clone() };
-        let members = (0..roles.clients as usize).map(|client| crew.hire(&of(client))).collect::<Result<_>>()?;
-        let groups = vec![Group { name: "clients".into(), redirector: None, ordinary, members }];
-        Ok(Self { lab, store: Store::Nodes(Box::new(nodes)), groups, crew })
+        for group in 0..roles.groups as usize {
+            groups.push(start(group)?.group(format!("site-{}", group + 1), &roles, lasting_address, &mut crew)?);
+        }
+        if groups.is_empty() {
+            groups.push(start(0)?.clients(&roles, |client| nodes.addresses(client), &mut crew)?);
+        }
+        Ok(Self { lab: Lab::loopback(0), store: Store::Nodes(Box::new(nodes)), groups, crew })
     }
 
     /// Everybody who is there.
@@ -118,5 +108,50 @@ impl Cluster {
     /// Tells everybody what to do.
     pub(crate) fn work(&mut self, work: &dyn Fn(usize) -> Work) -> Result {
         self.members().into_iter().try_for_each(|member| self.crew.work(member, &work(member)))
+    }
+}
+
+/// The way in which clients of one place are started.
+struct Start {
+    program: Program,
+    /// The store: one or several addresses.
+    store: String,
+    /// More words for the command line of each process.
+    more: Vec<String>,
+}
+
+impl Start {
+    /// Starts a group: its redirector, and clients, of which the first can take over.
+    fn group(
+        self,
+        name: String,
+        roles: &Roles,
+        mut address: impl FnMut() -> Result<SocketAddr>,
+        crew: &mut Crew,
+    ) -> Result<Group> {
+        let listen = address()?.to_string();
+        let words: Vec<&str> = ["--listen", &listen].into_iter().chain(self.more.iter().map(String::as_str)).collect();
+        let redirector = self.program.group(&name, &self.store, &words)?.until("leads", &name)?;
+        let ordinary = self.member(roles, format!("{listen},{}", self.store));
+        let stand_in = address()?;
+        let eligible = Eligible { group: name.clone(), listen: stand_in, store: self.store };
+        let first = MemberOptions { eligible: Some(eligible), ..ordinary.clone() };
+        let all = [&first].into_iter().chain(std::iter::repeat(&ordinary)).take(roles.clients as usize);
+        let members = all.map(|member| crew.hire(member)).collect::<Result<_>>()?;
+        Ok(Group { name, redirector: Some(redirector), stand_in: Some(stand_in), ordinary, members })
+    }
+
+    /// Starts clients that speak to the store directly.
+    fn clients(self, roles: &Roles, addresses: impl Fn(usize) -> String, crew: &mut Crew) -> Result<Group> {
+        let ordinary = self.member(roles, self.store.clone());
+        let of = |client| MemberOptions { server: addresses(client), ..ordinary.clone() };
+        let members = (0..roles.clients as usize).map(|client| crew.hire(&of(client))).collect::<Result<_>>()?;
+        Ok(Group { name: "clients".into(), redirector: None, stand_in: None, ordinary, members })
+    }
+
+    fn member(&self, roles: &Roles, server: String) -> MemberOptions {
+        let patience = roles.patience.map(|patience| ["--patience-ms".into(), patience.as_millis().to_string()]);
+        let arguments = self.more.iter().cloned().chain(patience.into_iter().flatten()).collect();
+        MemberOptions { program: self.program.clone(), job: JobName::Lists, server, eligible: None, arguments }
     }
 }

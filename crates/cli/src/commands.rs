@@ -16,6 +16,8 @@ mod group;
 mod holder;
 mod home;
 mod invalidate;
+#[cfg(feature = "lab")]
+mod lab;
 mod listing;
 mod load;
 mod markdown;
@@ -82,6 +84,8 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result {
         Command::Bench(args) => bench::run(&args, output),
         #[cfg(feature = "lab")]
         Command::Experiment(args) => experiment::run(&args, output),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(&command, output),
         #[cfg(feature = "lab")]
         Command::Torture(args) => torture::run(&args, output),
         Command::Doctor(args) => doctor::run(&args, output),

@@ -1,26 +1,33 @@
-//! A store of several nodes for the torture: etcd, and a process for each node. Every line between them can be cut.
+//! A store of several nodes for the torture, the demo, the lab and a benchmark: etcd, and a process for each node. For
+//! the torture, every line between them can be cut.
 //!
 //! ```text
 //!   clients, other nodes --> relay --> node n1 --> relay --> etcd
 //! ```
 
-use crate::cli::TortureArgs;
+use crate::crew::Crew;
 use crate::lab::Cut;
 use crate::relay::{Caller, Relay};
 use crate::{Error, Result};
 use fixtures::{Etcd, Process, Program, Signal, installed, lasting_address};
-use membership::{Cluster, EtcdUrl, NewStore, NodeState, ShardState, Status};
+use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, NodeState, ShardState, ShardStatus, Status};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::time::Duration;
-use types::NodeId;
+use std::thread;
+use std::time::{Duration, Instant};
+use types::{MAIN_SPACE, NodeId, Shard};
 
-/// The store's name in an etcd of the torture's own.
-const NAME: &str = "torture";
+/// The store's name in an etcd that is started with it.
+const NAME: &str = "lab";
 
 /// Several shards for each node, and neighboring pages on different nodes: most commits of two lists are on two nodes.
 const SHARDS: u16 = 12;
 const EXTENT: u32 = 1;
+
+/// How long anything may take that is going to happen, or something is wrong; and how often the state is read.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How long etcd may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -28,7 +35,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// The nodes, and etcd.
 pub(crate) struct Nodes {
     pub(crate) all: Vec<Node>,
-    /// The etcd, if it is the torture's own.
+    /// The etcd, if it was started with the nodes.
     etcd: Option<Etcd>,
     cluster: Cluster,
     lease: Duration,
@@ -41,9 +48,10 @@ pub(crate) struct Node {
     /// Whether the node has printed that it serves since its start or the end of its last lease. Until then, etcd may
     /// still show the run before.
     is_ready: bool,
-    /// The line from clients and other nodes.
-    line: Relay,
-    /// The lines to the endpoints of etcd.
+    address: SocketAddr,
+    /// The line from clients and other nodes, if it can be cut.
+    line: Option<Relay>,
+    /// The lines to the endpoints of etcd, if they can be cut.
     to_etcd: Vec<Relay>,
 }
 
@@ -58,8 +66,8 @@ pub(crate) enum EtcdChoice {
 
 impl EtcdChoice {
     /// The etcd that the user has named, or has installed.
-    pub(crate) fn of(args: &TortureArgs) -> Result<Self> {
-        if let Some(url) = &args.etcd {
+    pub(crate) fn of(running: Option<&EtcdUrl>) -> Result<Self> {
+        if let Some(url) = running {
             return Ok(Self::Running(url.clone()));
         }
         installed::find("etcd").map(Self::Started).ok_or_else(|| {
@@ -70,9 +78,26 @@ impl EtcdChoice {
     }
 }
 
+/// The lines of a store's nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lines {
+    Direct,
+    /// By way of relays.
+    ThatCanBeCut,
+}
+
+/// The leases of a store that is created.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leases {
+    /// How long a node serves without etcd.
+    pub(crate) of_nodes: Duration,
+    /// How long groups may judge by themselves what they hold, in milliseconds, if they may.
+    pub(crate) of_groups_ms: Option<u32>,
+}
+
 impl Nodes {
     /// Creates a store and starts all of its nodes, which serve when this returns.
-    pub(crate) fn start(dir: &Path, etcd: &EtcdChoice, count: u32, lease: Duration) -> Result<Self> {
+    pub(crate) fn start(dir: &Path, etcd: &EtcdChoice, count: u32, leases: Leases, lines: Lines) -> Result<Self> {
         let (url, etcd) = match etcd {
             EtcdChoice::Running(url) => (url.clone(), None),
             EtcdChoice::Started(program) => {
@@ -82,10 +107,12 @@ impl Nodes {
         };
         let cluster = Cluster::new(&url, ANSWER_WITHIN)?;
         let names: Vec<_> = (1..=count).map(|number| format!("n{number}")).collect();
-        let new = NewStore { nodes: names.clone(), shards: SHARDS, extent: EXTENT, lease, leased: None, from: None };
+        let lease = leases.of_nodes;
+        let leased = leases.of_groups_ms.and_then(|lease_ms| LeasedSpaces::new(vec![MAIN_SPACE], lease_ms));
+        let new = NewStore { nodes: names.clone(), shards: SHARDS, extent: EXTENT, lease, leased, from: None };
         cluster.create(&new)?;
         let endpoints = url.endpoints.iter().map(|endpoint| resolve(endpoint)).collect::<Result<Vec<_>>>()?;
-        let start = |name| Node::start(name, dir, &endpoints, &url.name);
+        let start = |name| Node::start(name, dir, &endpoints, &url.name, lines);
         let all = names.into_iter().map(start).collect::<Result<_>>()?;
         Ok(Self { all, etcd, cluster, lease })
     }
@@ -103,6 +130,89 @@ impl Nodes {
         self.lease
     }
 
+    /// Reads what the nodes have printed.
+    ///
+    /// # Errors
+    /// A node has ended.
+    pub(crate) fn check(&mut self) -> Result {
+        if let Some(node) = self.all.iter().find(|node| node.process.stdout().is_over()) {
+            return Err(node.process.fails("has ended by itself"));
+        }
+        self.all.iter_mut().for_each(Node::hear);
+        Ok(())
+    }
+
+    /// Where etcd is, and the store's name in it.
+    pub(crate) fn url(&self) -> &EtcdUrl {
+        self.cluster.url()
+    }
+
+    /// Waits until all nodes serve all shards and there is a sequencer.
+    ///
+    /// # Errors
+    /// A node or a client has ended, or they do not serve within a minute.
+    pub(crate) fn await_serving(&mut self, crew: &Crew) -> Result {
+        let begun = Instant::now();
+        while !self.are_serving()? {
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("the nodes do not serve all shards after {} s", PATIENCE.as_secs()).into());
+            }
+            crew.wait_for(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Has a shard move to a node, from the node that has the most others. Returns the shard.
+    pub(crate) fn move_to(&self, node: usize) -> Result<Shard> {
+        let (status, to) = (self.status()?, &self.all[node].name);
+        let mut shards: BTreeMap<&String, Vec<u16>> = BTreeMap::new();
+        for ShardStatus { shard, node, .. } in status.placement.iter().filter(|of| of.node != *to) {
+            shards.entry(node).or_default().push(*shard);
+        }
+        let most = shards.into_values().max_by_key(Vec::len).ok_or("the node has all shards already")?;
+        let shard = Shard(most[0]);
+        self.cluster.move_shards(&[(shard, to.clone())])?;
+        Ok(shard)
+    }
+
+    /// Whether a shard has moved to a node, and is served there.
+    fn has_moved(&self, shard: Shard, node: usize) -> bool {
+        let is_there =
+            |of: &ShardStatus| of.shard == shard.0 && of.node == self.all[node].name && of.state == ShardState::Serving;
+        self.status().is_ok_and(|status| status.placement.iter().any(is_there))
+    }
+
+    /// Waits until a shard has moved.
+    ///
+    /// # Errors
+    /// A client has ended, or it has not moved within a minute.
+    pub(crate) fn await_moved(&self, crew: &Crew, shard: Shard, to: usize) -> Result {
+        let begun = Instant::now();
+        while !self.has_moved(shard, to) {
+            if begun.elapsed() > PATIENCE {
+                let (to, within) = (&self.all[to].name, PATIENCE.as_secs());
+                return Err(format!("shard {} has not moved to node {to} after {within} s", shard.0).into());
+            }
+            crew.wait_for(LOOK_EVERY)?;
+        }
+        Ok(())
+    }
+
+    /// Has all shards of a node move to the others.
+    pub(crate) fn drain(&self, node: usize) -> Result {
+        let moves = self.cluster.view()?.drain(&self.all[node].name)?;
+        Ok(self.cluster.move_shards(&moves)?)
+    }
+
+    /// Waits until no shard is at a node, however long that takes: its disk has to be read.
+    pub(crate) fn await_drained(&self, node: usize) -> Result {
+        let name = &self.all[node].name;
+        while self.status()?.placement.iter().any(|of| of.node == *name || of.state != ShardState::Serving) {
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
     /// The state in etcd.
     pub(crate) fn status(&self) -> Result<Status> {
         Ok(Status::of(&self.cluster.view()?))
@@ -118,11 +228,8 @@ impl Nodes {
     ///
     /// # Errors
     /// A node has ended.
-    pub(crate) fn are_serving(&mut self) -> Result<bool> {
-        if let Some(node) = self.all.iter().find(|node| node.process.stdout().is_over()) {
-            return Err(node.process.fails("has ended by itself"));
-        }
-        self.all.iter_mut().for_each(Node::hear);
+    fn are_serving(&mut self) -> Result<bool> {
+        self.check()?;
         if !self.all.iter().all(|node| node.is_ready) {
             return Ok(false);
         }
@@ -141,14 +248,28 @@ impl Nodes {
         format!("{status}\n{}", last.join("\n"))
     }
 
-    /// Kills the torture's own etcd. Returns whether there is one.
+    /// Kills the etcd that was started with the nodes. Returns whether there is one.
     pub(crate) fn kill_etcd(&mut self) -> Result<bool> {
         self.etcd.as_mut().map_or(Ok(false), |etcd| etcd.process.kill().map(|()| true))
     }
 
-    /// Starts the torture's own etcd again.
+    /// Starts that etcd again.
     pub(crate) fn start_etcd(&mut self) -> Result {
         self.etcd.as_mut().map_or(Ok(()), Etcd::start_again)
+    }
+
+    /// Whether the etcd was started with the nodes.
+    pub(crate) fn has_own_etcd(&self) -> bool {
+        self.etcd.is_some()
+    }
+
+    /// Kills all nodes and etcd, and starts them again.
+    pub(crate) fn lose_power(&mut self, crew: &Crew, broken_for: Duration) -> Result {
+        self.all.iter_mut().try_for_each(Node::kill)?;
+        self.kill_etcd()?;
+        crew.wait_for(broken_for)?;
+        self.start_etcd()?;
+        self.all.iter_mut().try_for_each(Node::start_again)
     }
 
     /// Cuts the line between two nodes. The first is the site.
@@ -160,19 +281,18 @@ impl Nodes {
             (false, Cut::FromSite) => (second, first, Cut::ToSite),
             (false, Cut::ToSite) => (second, first, Cut::FromSite),
         };
-        self.all[at].line.cut(caller_of(caller), cut);
+        self.all[at].line.iter().for_each(|line| line.cut(caller_of(caller), cut));
     }
 
     /// Ends the connections between two nodes, whose line is cut.
     pub(crate) fn lose(&self, first: usize, second: usize) {
-        self.all[first.min(second)].line.lose(caller_of(first.max(second)));
+        self.all[first.min(second)].line.iter().for_each(|line| line.lose(caller_of(first.max(second))));
     }
 
     /// Mends every line.
     pub(crate) fn mend(&self) {
         for node in &self.all {
-            node.line.mend();
-            node.to_etcd.iter().for_each(Relay::mend);
+            node.line.iter().chain(&node.to_etcd).for_each(Relay::mend);
         }
     }
 }
@@ -189,18 +309,23 @@ fn resolve(endpoint: &str) -> Result<SocketAddr> {
 }
 
 impl Node {
-    fn start(name: String, dir: &Path, endpoints: &[SocketAddr], store: &str) -> Result<Self> {
+    fn start(name: String, dir: &Path, endpoints: &[SocketAddr], store: &str, lines: Lines) -> Result<Self> {
         let listen = lasting_address()?;
-        let line = Relay::start(listen)?;
-        let to_etcd = endpoints.iter().map(|&endpoint| Relay::start(endpoint)).collect::<Result<Vec<_>>>()?;
-        let endpoints: Vec<_> = to_etcd.iter().map(|relay| relay.address().to_string()).collect();
+        let can_be_cut = lines == Lines::ThatCanBeCut;
+        let line = can_be_cut.then(|| Relay::start(listen)).transpose()?;
+        let to_etcd = endpoints.iter().filter(|_| can_be_cut).map(|&endpoint| Relay::start(endpoint));
+        let to_etcd = to_etcd.collect::<Result<Vec<_>>>()?;
+        let relayed: Vec<_> = to_etcd.iter().map(Relay::address).collect();
+        let endpoints = if can_be_cut { &relayed } else { endpoints };
+        let endpoints: Vec<_> = endpoints.iter().map(SocketAddr::to_string).collect();
+        let address = line.as_ref().map_or(listen, Relay::address);
         let url = format!("etcd://{}/{store}", endpoints.join(","));
         let mut command = Program::this()?.command();
         command.args(["serve", "--cluster", &url, "--node", &name, "--listen", &listen.to_string()]);
-        command.args(["--advertise", &line.address().to_string(), "--json", "--until-stdin-closes", "--dir"]);
+        command.args(["--advertise", &address.to_string(), "--json", "--until-stdin-closes", "--dir"]);
         command.arg(dir.join(&name));
         let process = Process::spawn(command, &format!("node {name}"))?;
-        Ok(Self { name, process, is_ready: false, line, to_etcd })
+        Ok(Self { name, process, is_ready: false, address, line, to_etcd })
     }
 
     /// Reads the lines that the node has printed.
@@ -211,7 +336,7 @@ impl Node {
 
     /// Where clients and other nodes reach it.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.line.address()
+        self.address
     }
 
     /// SIGKILL.

@@ -119,7 +119,7 @@ pub(crate) struct ClusterDrainArgs {
 }
 
 /// A length in whole seconds, such as `5s`.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let digits = text.strip_suffix('s').unwrap_or(text);
     let seconds = digits.parse().ok().filter(|seconds| (2..=60).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| "expected whole seconds from 2s to 60s".into())

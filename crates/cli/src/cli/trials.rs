@@ -1,11 +1,13 @@
 //! The commands that measure and try it: benchmarks, experiments, demos, torture.
 
+use super::cluster::seconds;
 use super::listen_address;
 use crate::job::JobName;
 use clap::{Args, Subcommand, ValueEnum};
 use membership::EtcdUrl;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `thorp bench`.
 #[derive(Debug, Args)]
@@ -26,9 +28,13 @@ pub(crate) struct BenchArgs {
     /// One-way delay of the emulated link, in milliseconds. Only for `oo7`; 20 without it.
     #[arg(long, value_name = "MS", conflicts_with = "all")]
     pub(crate) delay_ms: Option<u64>,
-    /// How much to fill the log with, or to insert. Only for `recover` and `load`; 1 without it.
+    /// How much to fill the log with, to insert, or to move. Only for `recover`, `load` and `nodes`; 1 without it.
     #[arg(long, value_name = "GIB", conflicts_with = "all")]
     pub(crate) gib: Option<f64>,
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started, which
+    /// must be in PATH. Only for `nodes`.
+    #[arg(long, value_name = "URL", conflicts_with = "all")]
+    pub(crate) etcd: Option<EtcdUrl>,
     /// Where the programs run: the file that describes a lab, of two sites for `leased-writers`. Only for `first` and
     /// `leased-writers`, which need it.
     #[arg(
@@ -102,7 +108,11 @@ Cases and what their ratios compare with, measured in the same run:
             collection  publishes while 90 of 100 revisions are removed; over_before: of p99
   leased-writers
             commits of two sites on a leased space, in a lab: cargo xtask lab --sites 2 --loss 1 -- thorp bench
-            leased-writers --lab {lab}; p50 and p99 over the line's round trip";
+            leased-writers --lab {lab}; p50 and p99 over the line's round trip
+  nodes     a store of three nodes with etcd: commits on one node and on two, over an fdatasync and the round trips
+            that they need; 16 clients in opposite roles: the longest wait over the median; a node killed: how
+            long commits elsewhere pause, and on its shards after its restart; --gib moved to the other nodes: commits
+            that were refused, and p99 over that before";
 
 /// The measurements of `thorp bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -139,6 +149,8 @@ pub(crate) enum BenchCase {
     Files,
     /// Commits of two sites on a leased space, in a lab.
     LeasedWriters,
+    /// A store of three nodes, which needs etcd in PATH.
+    Nodes,
 }
 
 /// A figure of `thorp bench files`.
@@ -339,8 +351,8 @@ pub(crate) struct TortureArgs {
     /// Groups that the clients are in; with 0 they speak to the store.
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
     pub(crate) groups: u32,
-    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab it is drawn
-    /// otherwise.
+    /// The store grants groups leases on what they hold: reads are validated in the group. In a lab and
+    /// with nodes it is drawn otherwise.
     #[arg(long, requires = "groups")]
     pub(crate) leased: bool,
     /// Where the processes run, if not on loopback: the file that describes a lab.
@@ -366,7 +378,8 @@ Faults, one a round:
   with nodes       in an order and for times that are drawn: a node is killed, the sequencer's is, two are, all are with
                    etcd (power loss); a node is stopped in order; is stopped where it is, for longer than its lease, and
                    continues; etcd is killed for longer than a lease; a node is cut off from etcd; the line between two
-                   nodes is cut, in one direction or both
+                   nodes is cut, in one direction or both; a shard moves; a node is killed while a shard moves. With
+                   groups also their faults, and leases of groups are drawn
 
 Checks:
   history          every acknowledged commit is there, once; all reads are such as a strictly serializable store can
@@ -378,6 +391,7 @@ Checks:
                    lists are read from the nodes after a last loss of all power; then every node closes in order
 
   thorp torture --nodes 3 --minutes 30
+  thorp torture --nodes 3 --groups 2 --clients 3 --minutes 30
   cargo xtask lab --sites 2 --one-way-ms 20 -- thorp torture --groups 2 --clients 3 --lab {lab}
 
 docs/lab.md describes a lab's file. The course of the rounds is left beside the store as rounds.jsonl, and the history
@@ -394,6 +408,45 @@ pub(crate) struct NewcomerArgs {
     #[arg(long)]
     pub(crate) on_demand: bool,
 }
+
+/// `thorp lab`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Starts etcd, the nodes of a new store and the redirectors of groups, prints their addresses, and runs until
+    /// Ctrl-C, which ends all of them.
+    #[command(after_help = LAB_UP_HELP)]
+    Up(LabUpArgs),
+}
+
+/// `thorp lab up`.
+#[derive(Debug, Args)]
+pub(crate) struct LabUpArgs {
+    /// The nodes of the store, each a process.
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) nodes: u32,
+    /// Groups, each with a redirector that members can connect to.
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub(crate) groups: u32,
+    /// How long a node serves without having reached etcd, in seconds: 2s to 60s.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    pub(crate) lease: Duration,
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started,
+    /// which must be in PATH.
+    #[arg(long, value_name = "URL")]
+    pub(crate) etcd: Option<EtcdUrl>,
+    /// The directory of all of it, which must not exist yet or be empty, and stays; without it one in the temporary
+    /// folder, which is removed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const LAB_UP_HELP: &str = "\
+The store has 12 shards, and neighboring pages are on different nodes. All processes listen on this machine only.
+
+  thorp lab up --nodes 3 --groups 2
+  thorp cluster drain etcd://127.0.0.1:PORT/lab n2     in another terminal, with the address that it prints
+
+`thorp cluster --help` lists what can be done with the nodes. `thorp demo cluster` shows what they survive.";
 
 /// `thorp member`.
 #[derive(Debug, Args)]
@@ -413,9 +466,9 @@ pub(crate) struct MemberArgs {
     /// Where it listens when it takes over as the group's redirector.
     #[arg(long, value_name = "ADDR", requires_all = ["group", "store"])]
     pub(crate) eligible: Option<SocketAddr>,
-    /// The store's address, for when it takes over.
+    /// The store, for when it takes over: one or several addresses.
     #[arg(long, value_name = "ADDR")]
-    pub(crate) store: Option<SocketAddr>,
+    pub(crate) store: Option<String>,
     /// Fetches single pages, when they are needed.
     #[arg(long)]
     pub(crate) on_demand: bool,
@@ -461,7 +514,37 @@ pub(crate) enum DemoScene {
     /// server to server, and a server, a redirector and the store are killed. Every page is checked; beside it a
     /// directory that rsync copies.
     Files(DemoFilesArgs),
+    /// Shows a store of several nodes: two groups commit on three nodes while each process is killed in turn, a shard
+    /// moves, and all power is lost. Every acknowledged commit must be there, and the history must be right.
+    Cluster(DemoClusterArgs),
 }
+
+/// `thorp demo cluster`.
+#[derive(Debug, Args)]
+#[command(after_help = DEMO_CLUSTER_HELP)]
+pub(crate) struct DemoClusterArgs {
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. It is not killed. Without it
+    /// `etcd` is started, which must be in PATH.
+    #[arg(long, value_name = "URL")]
+    pub(crate) etcd: Option<EtcdUrl>,
+    /// The directory of all nodes, which must not exist yet or be empty, and stays; without it one in the temporary
+    /// folder, which is removed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const DEMO_CLUSTER_HELP: &str = "\
+It takes about half a minute. The nodes have leases of 2 s. A node that was killed waits for the rest of its last lease
+before it opens its shards; commits on shards of the others continue.
+
+  killed     commits that began and were acknowledged without the process; the time from its start until all shards are
+             served and every client has committed
+  failover   from the end of a redirector to the first commit of each of its members that began afterwards: the longest
+  move       the time until the shard is served by the other node, and the longest commit in it
+  power      kill -9 to all nodes and etcd at once
+
+It fails if an acknowledged commit is not there once, or if no strictly serializable store could have shown what the
+clients have read. `thorp torture --nodes 3` does that for as long as you like.";
 
 /// `thorp demo files`.
 #[derive(Debug, Args)]

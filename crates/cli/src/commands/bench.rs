@@ -1,11 +1,13 @@
 //! `thorp bench`: chooses the cases, prints the lines, and puts lines and plots into a folder.
 
 mod leased_writers;
+mod nodes;
 
 use crate::Result;
 use crate::cli::{BenchArgs, BenchCase, BenchFigure, BenchRival, NewcomerArgs};
 use crate::error::only_for;
 use crate::lab::Lab;
+use crate::nodes::EtcdChoice;
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use bench::{Apart, Beside, Case, Line, Newcomer, Place, SiteFigure, SiteSizes};
@@ -26,6 +28,11 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
         (Some(BenchCase::LeasedWriters), Some(lab)) => {
             in_scratch(&args.dir, |dir, progress| found(leased_writers::measure(dir, lab, progress)?))?;
         }
+        (Some(BenchCase::Nodes), _) => {
+            let gib = args.gib.unwrap_or(1.0);
+            let etcd = EtcdChoice::of(args.etcd.as_ref())?;
+            in_scratch(&args.dir, |dir, progress| nodes::measure(dir, &etcd, gib, progress, &mut found))?;
+        }
         _ => cases(args).into_iter().try_for_each(|case| measure(case, args, &mut found))?,
     }
     match &args.out {
@@ -40,8 +47,9 @@ fn refuse_idle_options(args: &BenchArgs) -> Result {
     let many = matches!(case, BenchCase::Commit | BenchCase::Oo7 | BenchCase::Contend);
     only_for("--clients", args.clients.is_some() && !many, "the cases 'commit', 'oo7' and 'contend'")?;
     only_for("--delay-ms", args.delay_ms.is_some() && case != BenchCase::Oo7, "the case 'oo7'")?;
-    let fills = matches!(case, BenchCase::Recover | BenchCase::Load);
-    only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover' and 'load'")?;
+    let fills = matches!(case, BenchCase::Recover | BenchCase::Load | BenchCase::Nodes);
+    only_for("--gib", args.gib.is_some() && !fills, "the cases 'recover', 'load' and 'nodes'")?;
+    only_for("--etcd", args.etcd.is_some() && case != BenchCase::Nodes, "the case 'nodes'")?;
     only_for("--beside", args.beside.is_some() && case != BenchCase::Web, "the case 'web'")?;
     only_for("--tcp", args.tcp && case != BenchCase::LookUp, "the case 'look-up'")?;
     only_for("--fabric", args.fabric.is_some() && case != BenchCase::LookUp, "the case 'look-up'")?;
@@ -74,7 +82,7 @@ fn cases(args: &BenchArgs) -> Vec<Case> {
         BenchCase::Web => Case::Web { beside: beside(args) },
         BenchCase::Recover => Case::Recover { gib: args.gib.unwrap_or(1.0) },
         BenchCase::Files => Case::Files { sizes: site_sizes(args), only: args.figure.map(site_figure) },
-        BenchCase::LeasedWriters => unreachable!("it is not one of these, and the command line wants a lab for it"),
+        BenchCase::LeasedWriters | BenchCase::Nodes => unreachable!("they are measured by others"),
     }]
 }
 

@@ -15,6 +15,7 @@
 mod account;
 mod base;
 mod buddy;
+mod cluster;
 mod faults;
 mod files;
 mod volume;
@@ -54,6 +55,7 @@ pub(super) fn run(args: &DemoArgs, output: &mut Output) -> Result {
         Some(DemoScene::Web(args)) => return web::run(args, output),
         Some(DemoScene::Volume(args)) => return volume::run(args, output),
         Some(DemoScene::Files(args)) => return files::run(args, output),
+        Some(DemoScene::Cluster(args)) => return cluster::run(args, output),
         None => {}
     }
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;

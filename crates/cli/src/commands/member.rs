@@ -46,7 +46,7 @@ fn connect(args: &MemberArgs) -> Result<Db> {
     if let Some(group) = &args.group {
         builder = builder.group(group);
     }
-    if let (Some(listen), Some(store)) = (args.eligible, args.store) {
+    if let (Some(listen), Some(store)) = (args.eligible, &args.store) {
         builder = builder.eligible(listen, store);
     }
     Ok(builder.connect(&args.server)?)

@@ -24,11 +24,11 @@ use crate::Result;
 use crate::cli::TortureArgs;
 use crate::cluster::{Cluster, Roles, Store};
 use crate::crew::{Crew, now};
-use crate::error::{only_for, usage};
+use crate::error::only_for;
 use crate::history::{Ending, Verdict, judge};
 use crate::job::{Lists, Work, inspect};
 use crate::lab::{Lab, Line};
-use crate::nodes::{EtcdChoice, Node, Nodes};
+use crate::nodes::{EtcdChoice, Leases, Lines, Node, Nodes};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::{Interrupt, end_processes_on};
@@ -61,16 +61,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn run(args: &TortureArgs, output: &mut Output) -> Result {
     only_for("--leased", args.leased && args.groups == 0, "a torture with groups")?;
     only_for("--lab", args.lab.is_some() && args.groups == 0, "a torture with groups")?;
-    if args.nodes.is_some() && args.groups > 0 {
-        return Err(usage("--nodes is not for a torture with groups yet: leave out one of them"));
-    }
     let groups = args.groups as usize;
     let lab = args.lab.as_ref().map_or_else(|| Ok(Lab::loopback(groups)), |file| Lab::read(file, groups))?;
     let is_drawn = lab.can_change() || args.nodes.is_some();
     only_for("--seed", args.seed.is_some() && !is_drawn, "a lab whose lines can be changed, and --nodes")?;
     let seed = is_drawn.then(|| args.seed.unwrap_or_else(any_seed));
     // An etcd that is missing is reported before a directory is made.
-    let etcd = args.nodes.map(|_| EtcdChoice::of(args)).transpose()?;
+    let etcd = args.nodes.map(|_| EtcdChoice::of(args.etcd.as_ref())).transpose()?;
     // A second Ctrl-C would leave processes: the first is enough.
     let interrupt = Interrupt::watch_patiently()?;
     end_processes_on(interrupt.clone());
@@ -113,7 +110,10 @@ fn torture(args: &TortureArgs, lab: Lab, seed: Option<u64>, etcd: Option<&EtcdCh
     let (line, light) = (lab.line(), (plan.rounds.len() as u64 + 1) * plan.lists / 2 + plan.lists);
     let roles = Roles { groups: args.groups, clients: args.clients, lease_ms: plan.lease_ms, patience: plan.patience };
     let (cluster, lists) = match etcd {
-        Some(etcd) => start_nodes(etcd, nodes as u32, roles, light, dir)?,
+        Some(etcd) => {
+            let leases = Leases { of_nodes: plan.node_lease.unwrap_or_default(), of_groups_ms: plan.lease_ms };
+            start_nodes(Nodes::start(dir, etcd, nodes as u32, leases, Lines::ThatCanBeCut)?, roles, light)?
+        }
         None => start_store(lab, roles, light, &plan, dir)?,
     };
     let history = dir.join("history.jsonl");
@@ -175,11 +175,9 @@ fn start_store(lab: Lab, roles: Roles, light: u64, plan: &Plan, dir: &Path) -> R
     Ok((Cluster::gather(&dir, lab, roles)?, lists))
 }
 
-/// Starts a store of several nodes, makes the lists there, and starts its clients.
-fn start_nodes(etcd: &EtcdChoice, count: u32, roles: Roles, light: u64, dir: &Path) -> Result<(Cluster, Lists)> {
-    let lease = Duration::from_millis(roles.lease_ms.unwrap_or_default().into());
-    let mut nodes = Nodes::start(dir, etcd, count, lease)?;
-    nodes::await_serving(&mut nodes, &Crew::default()).map_err(|why| format!("{why}; {}", nodes.describe()))?;
+/// Makes the lists in a store of several nodes, and starts its groups and clients.
+fn start_nodes(mut nodes: Nodes, roles: Roles, light: u64) -> Result<(Cluster, Lists)> {
+    nodes.await_serving(&Crew::default()).map_err(|why| format!("{why}; {}", nodes.describe()))?;
     let home = |node| Db::builder().connect_within(PATIENCE).connect(nodes.addresses(node));
     let homes = (0..nodes.all.len()).map(home).collect::<thorp::Result<Vec<_>>>()?;
     let lists = Lists::create_on(&homes, light)?;
@@ -188,8 +186,8 @@ fn start_nodes(etcd: &EtcdChoice, count: u32, roles: Roles, light: u64, dir: &Pa
 
 /// Reads the lists from all nodes after a loss of all power, and closes the nodes in order.
 fn read_at_last<T>(nodes: &mut Nodes, read: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
-    nodes::lose_power(nodes, &Crew::default(), Duration::ZERO)?;
-    nodes::await_serving(nodes, &Crew::default())?;
+    nodes.lose_power(&Crew::default(), Duration::ZERO)?;
+    nodes.await_serving(&Crew::default())?;
     let found = read(&Db::builder().connect_within(PATIENCE).connect(nodes.addresses(0))?)?;
     nodes.all.iter_mut().try_for_each(Node::close)?;
     Ok(found)
@@ -273,7 +271,7 @@ impl Run {
         let is_lossy = round.weather.iter().any(|weather| weather.loss_percent.is_some());
         Terms {
             round_trip: self.line.map_or(Duration::ZERO, Line::round_trip),
-            lease: Duration::from_millis(plan.lease_ms.unwrap_or(0).into()),
+            lease: Duration::from_millis(plan.lease_ms.unwrap_or(0).into()) + plan.node_lease.unwrap_or_default(),
             pause: manner.pause_ms.as_ref().map_or(Duration::ZERO, |millis| Duration::from_millis(millis.end)),
             bits_per_s: self.line.map(|_| slowest_mbit_s(&round.weather, self.line) * 1e6),
             loses: self.line.is_some_and(loses) || is_lossy,
@@ -351,8 +349,11 @@ impl Outcome {
             ("restart_ms_max", millis(self.costs.restart_max)),
         ]);
         if self.nodes > 0 {
-            let serving = ("serving_ms_max", millis(self.costs.serving_max));
-            rows.extend([("nodes", json!(self.nodes)), serving]);
+            rows.extend([
+                ("nodes", json!(self.nodes)),
+                ("node_lease_ms", json!(self.plan.node_lease.map(|lease| lease.as_millis() as u64))),
+                ("serving_ms_max", millis(self.costs.serving_max)),
+            ]);
         }
         if self.groups > 0 {
             rows.extend([

@@ -31,8 +31,8 @@ pub(crate) struct Eligible {
     pub(crate) group: String,
     /// Where it listens.
     pub(crate) listen: SocketAddr,
-    /// The store's address.
-    pub(crate) store: SocketAddr,
+    /// The store: one or several addresses.
+    pub(crate) store: String,
 }
 
 /// A running member. Dropping it kills it.
@@ -55,7 +55,7 @@ impl Member {
         command.args(["member", "--job", job.get_name(), "--number", &number.to_string()]);
         command.args(["--server", &options.server]).args(&options.arguments);
         if let Some(Eligible { group, listen, store }) = &options.eligible {
-            command.args(["--group", group, "--eligible", &listen.to_string(), "--store", &store.to_string()]);
+            command.args(["--group", group, "--eligible", &listen.to_string(), "--store", store]);
         }
         let process = Process::spawn(command, "a client")?;
         let may_end = Arc::<AtomicBool>::default();

@@ -59,6 +59,7 @@ mod snapshots;
 mod spaces;
 mod stopped_store;
 mod stored_volumes;
+mod trials_of_nodes;
 mod verify;
 mod volumes;
 mod watch;

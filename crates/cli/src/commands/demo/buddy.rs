@@ -64,7 +64,7 @@ impl Group {
         let listen = ["--listen", &lasting_address()?.to_string()];
         let redirector = stage.program.group(name, stage.link(), &listen)?.until("leads", name)?;
         let server = format!("{},{}", redirector.address(), stage.link());
-        let eligible = Eligible { group: name.into(), listen: lasting_address()?, store: stage.link() };
+        let eligible = Eligible { group: name.into(), listen: lasting_address()?, store: stage.link().to_string() };
         let first = stage.crew.hire(&stage.member(server.clone(), Some(eligible)))?;
         let other = stage.member(server, None);
         let members = [first, stage.crew.hire(&other)?, stage.crew.hire(&other)?];

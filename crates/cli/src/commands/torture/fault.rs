@@ -30,13 +30,17 @@ impl Fault {
     /// Everything that there can be where lines can be cut so.
     pub(super) fn all(groups: usize, cuts: &[Cut]) -> Vec<Self> {
         let mut faults = vec![Self::KillStore];
-        if groups > 0 {
-            faults.extend([Self::StopMember, Self::ReplaceRedirector, Self::KillRedirector]);
-            faults.extend([Self::StopRedirector, Self::KillMember]);
-        }
+        faults.extend(Self::of_groups(groups));
         faults.extend(cuts.iter().map(|&cut| Self::CutSite(cut)));
         faults.extend((!cuts.is_empty()).then_some(Self::OnlyLines));
         faults
+    }
+
+    /// The faults of redirectors and members.
+    pub(super) fn of_groups(groups: usize) -> impl Iterator<Item = Self> {
+        let redirectors = [Self::ReplaceRedirector, Self::KillRedirector, Self::StopRedirector];
+        let all = [Self::StopMember].into_iter().chain(redirectors).chain([Self::KillMember]);
+        all.filter(move |_| groups > 0)
     }
 
     pub(super) fn name(self) -> &'static str {

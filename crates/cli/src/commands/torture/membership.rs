@@ -1,11 +1,11 @@
-//! The members of a group, as its redirector lists them to everybody who asks by `thorp status`.
+//! The members of a group, as its leader lists them in `thorp status`.
 
 use super::progress::{BACK_WITHIN, Return};
 use crate::Result;
 use crate::cluster::{Cluster, Group, Store};
 use crate::crew::now;
 use crate::nodes::Node;
-use fixtures::Program;
+use fixtures::{Process, Program};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,10 +33,15 @@ fn await_group(cluster: &Cluster, group: &Group, since: u64) -> Result<Return> {
     }
 }
 
-/// How many clients a group's redirector has compared everything with; none if it does not answer.
+/// How many clients the group's leader has compared everything with: its redirector, or the member that has taken over
+/// while the redirector did not reach the store. None if neither answers.
 fn are_in(group: &Group) -> usize {
-    let status = group.redirector.as_ref().map(|redirector| status(&group.ordinary.program, &redirector.address()));
-    let status = status.unwrap_or_default();
+    let leaders = group.redirector.iter().map(Process::address).chain(group.stand_in);
+    leaders.map(|leader| are_with(&status(&group.ordinary.program, &leader))).max().unwrap_or_default()
+}
+
+/// The clients that a redirector lists as members.
+fn are_with(status: &Value) -> usize {
     let members = status["members"].as_array();
     let is_in = |member: &&Value| member["state"] == "member";
     let clients = members.into_iter().flatten().filter(is_in).map(|member| member["client"].to_string());

@@ -6,11 +6,8 @@ use crate::cluster::{Cluster, Store};
 use crate::crew::{Crew, now};
 use crate::lab::Cut;
 use crate::nodes::{Node, Nodes};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use workloads::Random;
-
-/// How often the state of the nodes is read while some do not serve.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a link between nodes is silent before TCP gives it up.
 const LINK_SILENCE: Duration = Duration::from_secs(6);
@@ -39,6 +36,10 @@ pub(super) enum NodeFault {
     CutFromEtcd(usize),
     /// The line between two nodes is a black hole, in one direction or both.
     CutNodes([usize; 2], Cut),
+    /// A shard moves to a node, from the one that has the most others.
+    Move(usize),
+    /// A shard moves to the first node, and the second one is killed before it is there.
+    MoveAndKill([usize; 2]),
     /// All is well.
     Nothing,
 }
@@ -61,6 +62,8 @@ impl NodeFault {
             Self::CutFromEtcd(random.below(nodes)),
             Self::CutNodes(two(random), Cut::Both),
             Self::CutNodes(two(random), Cut::FromSite),
+            Self::Move(random.below(nodes)),
+            Self::MoveAndKill([random.below(nodes), random.below(nodes)]),
         ]
     }
 
@@ -76,6 +79,8 @@ impl NodeFault {
             Self::CutFromEtcd(_) => "cut a node off from etcd",
             Self::CutNodes(_, Cut::Both) => "cut the line between two nodes",
             Self::CutNodes(_, _) => "drop what a node sends to another",
+            Self::Move(_) => "move a shard",
+            Self::MoveAndKill(_) => "kill a node while a shard moves",
             Self::Nothing => "nothing",
         }
     }
@@ -83,20 +88,23 @@ impl NodeFault {
     /// The nodes that it concerns and that were drawn.
     pub(super) fn nodes(self) -> Vec<usize> {
         match self {
-            Self::Kill(node) | Self::Close(node) | Self::Stop(node) | Self::CutFromEtcd(node) => vec![node],
-            Self::KillTwo(nodes) | Self::CutNodes(nodes, _) => nodes.into(),
+            Self::Kill(node) | Self::Close(node) | Self::Stop(node) | Self::CutFromEtcd(node) | Self::Move(node) => {
+                vec![node]
+            }
+            Self::KillTwo(nodes) | Self::CutNodes(nodes, _) | Self::MoveAndKill(nodes) => nodes.into(),
             Self::KillSequencer | Self::KillAll | Self::EtcdAway | Self::Nothing => Vec::new(),
         }
     }
 
     /// Whether it can keep clients from their work.
     pub(super) fn concerns_clients(self) -> bool {
-        self != Self::Nothing
+        !matches!(self, Self::Nothing | Self::Move(_))
     }
 
     /// Whether it is a SIGKILL.
     pub(super) fn kills(self) -> bool {
-        matches!(self, Self::Kill(_) | Self::KillSequencer | Self::KillTwo(_) | Self::KillAll | Self::EtcdAway)
+        let of_nodes = matches!(self, Self::Kill(_) | Self::KillSequencer | Self::KillTwo(_) | Self::MoveAndKill(_));
+        of_nodes || matches!(self, Self::KillAll | Self::EtcdAway)
     }
 
     /// Whether it ends a lease if it lasts.
@@ -123,7 +131,7 @@ impl NodeFault {
                 kill(nodes, crew, &[sequencer], broken_for)
             }
             Self::KillTwo(two) => kill(nodes, crew, &two, broken_for),
-            Self::KillAll => lose_power(nodes, crew, broken_for),
+            Self::KillAll => nodes.lose_power(crew, broken_for),
             Self::Close(node) => {
                 nodes.all[node].close()?;
                 crew.wait_for(broken_for)?;
@@ -142,40 +150,28 @@ impl NodeFault {
                 Ok(())
             }
             Self::CutNodes(two, cut) => cut_nodes(nodes, crew, two, cut, broken_for),
+            Self::Move(to) => {
+                let shard = nodes.move_to(to)?;
+                nodes.await_moved(crew, shard, to)
+            }
+            Self::MoveAndKill([to, victim]) => {
+                let shard = nodes.move_to(to)?;
+                kill(nodes, crew, &[victim], broken_for)?;
+                nodes.await_moved(crew, shard, to)
+            }
             Self::Nothing => crew.wait_for(broken_for),
         }?;
         let mended = now();
         silenced.into_iter().try_for_each(|node| nodes.all[node].await_lease_over(PATIENCE))?;
-        await_serving(nodes, crew)?;
+        nodes.await_serving(crew)?;
         Ok(mended)
     }
-}
-
-/// Waits until all nodes serve all shards.
-pub(super) fn await_serving(nodes: &mut Nodes, crew: &Crew) -> Result {
-    let begun = Instant::now();
-    while !nodes.are_serving()? {
-        if begun.elapsed() > PATIENCE {
-            return Err(format!("the nodes do not serve all shards after {} s", PATIENCE.as_secs()).into());
-        }
-        crew.wait_for(LOOK_EVERY)?;
-    }
-    Ok(())
 }
 
 fn kill(nodes: &mut Nodes, crew: &Crew, victims: &[usize], broken_for: Duration) -> Result {
     victims.iter().try_for_each(|&node| nodes.all[node].kill())?;
     crew.wait_for(broken_for)?;
     victims.iter().try_for_each(|&node| nodes.all[node].start_again())
-}
-
-/// Kills all nodes and etcd, and starts them again.
-pub(super) fn lose_power(nodes: &mut Nodes, crew: &Crew, broken_for: Duration) -> Result {
-    nodes.all.iter_mut().try_for_each(Node::kill)?;
-    nodes.kill_etcd()?;
-    crew.wait_for(broken_for)?;
-    nodes.start_etcd()?;
-    nodes.all.iter_mut().try_for_each(Node::start_again)
 }
 
 fn be_without_etcd(nodes: &mut Nodes, crew: &Crew, broken_for: Duration) -> Result {

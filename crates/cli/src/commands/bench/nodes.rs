@@ -1,0 +1,136 @@
+//! A store of three nodes: commits on one node and on two, clients in opposite roles, a node that is killed and stays
+//! away, its return, and shards that move.
+
+use crate::Result;
+use crate::crew::Crew;
+use crate::nodes::{EtcdChoice, Leases, Lines, Nodes};
+use bench::{AtNode, Line, Sample, node_commits, opposite_roles};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a node serves without etcd.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// The bounds. Commits on other nodes' shards resume a second after the lease, and on a node's own ten seconds after its
+/// restart. While shards move no commit is refused, and the 99th percentile is three times what it was.
+const BEYOND_LEASE_MAX: Duration = Duration::from_secs(1);
+const RESTART_MAX: Duration = Duration::from_secs(10);
+const MOVE_P99_MAX: f64 = 3.0;
+
+/// How long commits are measured before shards move, and at least in the meantime.
+const BEFORE: Duration = Duration::from_secs(5);
+
+/// The clients that commit while shards move.
+const MOVERS: usize = 4;
+
+pub(super) fn measure(
+    dir: &Path,
+    etcd: &EtcdChoice,
+    gib: f64,
+    progress: &dyn Fn(&str),
+    found: &mut dyn FnMut(Line) -> Result,
+) -> Result {
+    progress("start three nodes");
+    let leases = Leases { of_nodes: LEASE, of_groups_ms: None };
+    let mut nodes = Nodes::start(dir, etcd, 3, leases, Lines::Direct)?;
+    nodes.await_serving(&Crew::default())?;
+    let sequencer = nodes.sequencer()?.ok_or("all nodes serve and there is no sequencer")?;
+    let [home, other] = [1, 2].map(|next| (sequencer + next) % nodes.all.len());
+    let [at_home, at_other] = [home, other].map(|node| nodes.all[node].address().to_string());
+    progress("commit on one node and on two");
+    found(node_commits(dir, [&at_home, &at_other])?)?;
+    progress("commit in opposite roles");
+    found(opposite_roles([&at_home, &at_other])?)?;
+    progress("kill the sequencer's node");
+    found(kill(&mut nodes, sequencer, &at_home)?)?;
+    nodes.await_serving(&Crew::default())?;
+    progress("fill shards");
+    AtNode::new(&at_home)?.fill((gib * f64::from(1 << 30)) as u64)?;
+    progress("move them");
+    found(move_shards(&nodes, home, &at_home, gib)?)
+}
+
+/// Kills a node: how long commits on another node's shards pause while it stays away, and how long those on its own
+/// take to resume after its restart.
+fn kill(nodes: &mut Nodes, victim: usize, at_home: &str) -> Result<Line> {
+    let own = nodes.all[victim].address().to_string();
+    let (elsewhere, there) = (AtNode::new(at_home)?, AtNode::new(&own)?);
+    elsewhere.commit()?;
+    there.commit()?;
+    let killed = Instant::now();
+    nodes.all[victim].kill()?;
+    elsewhere.commit()?;
+    // The first may have had its count before.
+    elsewhere.commit()?;
+    let resumed = killed.elapsed();
+    thread::sleep((2 * LEASE).saturating_sub(resumed));
+    let started = Instant::now();
+    nodes.all[victim].start_again()?;
+    there.commit()?;
+    let restarted = started.elapsed();
+    let seconds_max = (LEASE + BEYOND_LEASE_MAX).as_secs_f64();
+    Ok(Line::new("killed-node")
+        .figure("lease_s", LEASE.as_secs_f64())
+        .figure("others_resume_s", resumed.as_secs_f64())
+        .figure("others_target_s", seconds_max)
+        .figure("own_resume_s", restarted.as_secs_f64())
+        .figure("own_target_s", RESTART_MAX.as_secs_f64())
+        .flag("met", resumed.as_secs_f64() <= seconds_max && restarted <= RESTART_MAX))
+}
+
+/// All shards of a node move to the others, while clients commit on them.
+fn move_shards(nodes: &Nodes, from: usize, address: &str, gib: f64) -> Result<Line> {
+    let clients = (0..MOVERS).map(|_| AtNode::new(address)).collect::<bench::Result<Vec<_>>>()?;
+    let phase = |is_over: &AtomicBool| {
+        let work = |client: &AtNode| {
+            let mut waits = Sample::default();
+            while !is_over.load(Relaxed) {
+                waits.time(|| client.commit())?;
+            }
+            Ok::<_, bench::Error>(waits)
+        };
+        thread::scope(|scope| {
+            let start = |client| scope.spawn(move || work(client).map_err(|error| error.to_string()));
+            let threads: Vec<_> = clients.iter().map(start).collect();
+            let mut all = Sample::default();
+            for thread in threads {
+                all.extend(&thread.join().expect("no client panics")?);
+            }
+            Ok::<_, crate::Error>(all)
+        })
+    };
+    let during = |wait: &(dyn Fn() -> Result + Sync)| {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let committing = scope.spawn(|| phase(&is_over).map_err(|error| error.to_string()));
+            let waited = wait();
+            is_over.store(true, Relaxed);
+            let sample = committing.join().expect("no client panics")?;
+            waited.map(|()| sample)
+        })
+    };
+    let pause = || {
+        thread::sleep(BEFORE);
+        Ok(())
+    };
+    let before = during(&pause)?;
+    let refused = || clients.iter().map(AtNode::refused).sum::<u64>();
+    let (refused_before, begun) = (refused(), Instant::now());
+    nodes.drain(from)?;
+    let meanwhile = during(&|| nodes.await_drained(from))?;
+    let (took, refused) = (begun.elapsed(), refused() - refused_before);
+    let over = meanwhile.millis(0.99) / before.millis(0.99);
+    Ok(Line::new("move")
+        .figure("gib", gib)
+        .figure("seconds", took.as_secs_f64())
+        .count("commits", meanwhile.len() as u64)
+        .count("refused", refused)
+        .figure("before_ms_p99", before.millis(0.99))
+        .figure("meanwhile_ms_p99", meanwhile.millis(0.99))
+        .figure("meanwhile_ms_max", meanwhile.millis(1.0))
+        .figure("p99_over_before", over)
+        .figure("p99_target", MOVE_P99_MAX)
+        .flag("met", refused == 0 && over <= MOVE_P99_MAX))
+}
