@@ -80,18 +80,10 @@ impl Cluster {
         Ok(Self { lab, store: Store::Single(program, Box::new(server)), groups, crew })
     }
 
-    /// Starts groups, or clients, of a store of several nodes. Each names another node first.
+    /// Starts groups, or clients, of a store of several nodes.
     pub(crate) fn around(nodes: Nodes, roles: Roles) -> Result<Self> {
-        let (mut crew, mut groups) = (Crew::default(), Vec::new());
-        let start = |group| {
-            Ok::<_, crate::Error>(Start { program: Program::this()?, store: nodes.addresses(group), more: Vec::new() })
-        };
-        for group in 0..roles.groups as usize {
-            groups.push(start(group)?.group(format!("site-{}", group + 1), &roles, lasting_address, &mut crew)?);
-        }
-        if groups.is_empty() {
-            groups.push(start(0)?.clients(&roles, |client| nodes.addresses(client), &mut crew)?);
-        }
+        let mut crew = Crew::default();
+        let groups = Group::all_of(&nodes, &roles, &mut crew)?;
         Ok(Self { lab: Lab::loopback(0), store: Store::Nodes(Box::new(nodes)), groups, crew })
     }
 
@@ -108,6 +100,19 @@ impl Cluster {
     /// Tells everybody what to do.
     pub(crate) fn work(&mut self, work: &dyn Fn(usize) -> Work) -> Result {
         self.members().into_iter().try_for_each(|member| self.crew.work(member, &work(member)))
+    }
+}
+
+impl Group {
+    /// Starts groups of a store of several nodes, or clients that are none. Each names another node first.
+    pub(crate) fn all_of(nodes: &Nodes, roles: &Roles, crew: &mut Crew) -> Result<Vec<Self>> {
+        let program = Program::this()?;
+        let start = |group| Start { program: program.clone(), store: nodes.addresses(group), more: Vec::new() };
+        if roles.groups == 0 {
+            return Ok(vec![start(0).clients(roles, |client| nodes.addresses(client), crew)?]);
+        }
+        let name = |group| format!("site-{}", group + 1);
+        (0..roles.groups as usize).map(|group| start(group).group(name(group), roles, lasting_address, crew)).collect()
     }
 }
 

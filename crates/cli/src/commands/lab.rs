@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::cli::{LabCommand, LabUpArgs};
-use crate::cluster::{Cluster, Group, Roles, Store};
+use crate::cluster::{Group, Roles};
 use crate::crew::Crew;
 use crate::nodes::{EtcdChoice, Leases, Lines, Nodes};
 use crate::output::{self, Output};
@@ -30,9 +30,9 @@ fn up(args: &LabUpArgs, output: &mut Output) -> Result {
     let interrupt = Interrupt::watch_patiently()?;
     end_processes_on(interrupt.clone());
     let scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "lab")?;
-    let ended = start(args, &etcd, scratch.path()).and_then(|mut cluster| {
-        say_ready(&cluster, scratch.path(), output)?;
-        watch(&mut cluster, &interrupt)
+    let ended = start(args, &etcd, scratch.path()).and_then(|(mut nodes, groups)| {
+        say_ready(&nodes, &groups, scratch.path(), output)?;
+        watch(&mut nodes, &groups, &interrupt)
     });
     if interrupt.has_come() {
         return output.line(&json!({"ended": scratch.path()}), "every process has ended");
@@ -40,20 +40,20 @@ fn up(args: &LabUpArgs, output: &mut Output) -> Result {
     ended
 }
 
-fn start(args: &LabUpArgs, etcd: &EtcdChoice, dir: &Path) -> Result<Cluster> {
+fn start(args: &LabUpArgs, etcd: &EtcdChoice, dir: &Path) -> Result<(Nodes, Vec<Group>)> {
     let spinner = output::spinner("starting");
     let leases = Leases { of_nodes: args.lease, of_groups_ms: None };
     let mut nodes = Nodes::start(dir, etcd, args.nodes, leases, Lines::Direct)?;
     nodes.await_serving(&Crew::default())?;
-    let cluster = Cluster::around(nodes, Roles { groups: args.groups, clients: 0, lease_ms: None, patience: None })?;
+    let roles = Roles { groups: args.groups, clients: 0, lease_ms: None, patience: None };
+    let groups = Group::all_of(&nodes, &roles, &mut Crew::default())?;
     spinner.finish_and_clear();
-    Ok(cluster)
+    Ok((nodes, groups))
 }
 
-fn say_ready(cluster: &Cluster, dir: &Path, output: &mut Output) -> Result {
-    let Store::Nodes(nodes) = &cluster.store else { unreachable!("the store has several nodes") };
+fn say_ready(nodes: &Nodes, groups: &[Group], dir: &Path, output: &mut Output) -> Result {
     let address = |group: &Group| Some((group.name.clone(), group.redirector.as_ref()?.address()));
-    let groups: Vec<_> = cluster.groups.iter().filter_map(address).collect();
+    let groups: Vec<_> = groups.iter().filter_map(address).collect();
     let (etcd, first) = (nodes.url(), nodes.all[0].address());
     let of_nodes: Map<_, _> = nodes.all.iter().map(|node| (node.name.clone(), json!(node.address()))).collect();
     let of_groups: Map<_, Value> = groups.iter().map(|(name, address)| (name.clone(), json!(address))).collect();
@@ -73,11 +73,8 @@ fn say_ready(cluster: &Cluster, dir: &Path, output: &mut Output) -> Result {
 }
 
 /// Waits until the user wants to stop, or a process has ended.
-fn watch(cluster: &mut Cluster, interrupt: &Interrupt) -> Result {
+fn watch(nodes: &mut Nodes, groups: &[Group], interrupt: &Interrupt) -> Result {
     while !interrupt.has_come() {
-        let Cluster { store: Store::Nodes(nodes), groups, .. } = cluster else {
-            unreachable!("the store has several nodes")
-        };
         nodes.check()?;
         let ended = |process: &&Process| process.stdout().is_over();
         if let Some(redirector) = groups.iter().filter_map(|group| group.redirector.as_ref()).find(ended) {

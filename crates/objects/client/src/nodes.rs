@@ -46,8 +46,8 @@ impl Nodes {
         self.all().filter(|&at| self[at].session.is_live())
     }
 
-    /// The node that coordinates the next commit: the client's home, or another one while that is away or has no shard,
-    /// as one that is about to leave the store.
+    /// The node that coordinates the next commit: the client's home, or another one while that is away or has no shard:
+    /// it may be about to leave the store.
     pub(crate) fn coordinator(&self) -> NodeId {
         let with_shards = self.live().find(|&at| self.places().has_pages(at));
         let at = with_shards.or_else(|| self.live().next()).unwrap_or(At::HOME);

@@ -108,7 +108,7 @@ impl<'a> Join<'a> {
         let own = Own { keys: keys.clone(), node: self.node.clone(), run: Drawn(random()?), lease: id };
         let opening = view.shards_of(&self.node).map(|shard| shard.0).collect();
         let (address, waits_for, coming) = (self.address.clone(), Vec::new(), Vec::new());
-        let record = NodeRecord { address, run: own.run, opening, waits_for, coming };
+        let record = NodeRecord { address, run: own.run, opening, waits_for, log_percent: 0, coming };
         let (node, member) = (keys.of(Key::Node(&self.node)), keys.of(Key::Member(&self.node)));
         let compares = [
             Compare::Absent(node.clone()),

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a shard may be closed before it stays where it was.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often the others are told how far copies are.
+/// How often the others are told how far copies are, and how full the log is.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 /// Transactions of one tick. The lease is kept between ticks.
@@ -69,7 +69,7 @@ pub struct Run<'a> {
     until: Time,
     /// Why etcd does not answer, if it does not.
     trouble: Option<String>,
-    /// When the others were told how far copies are.
+    /// When the others were told how far copies are, and how full the log is.
     told_progress: Time,
 }
 
@@ -187,20 +187,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Tells the others what the node opens, and whom it waits for.
+    /// Tells the others what the node opens, whom it waits for, and how full its log is.
     fn report(&mut self, store: &LocalStore) -> Result<(), Ended> {
         let Some(last) = self.view.nodes.get(&self.own.node) else { return Ok(()) };
-        let (opening, waits_for, coming) = store.look(|store| {
+        let (opening, waits_for, log_percent, coming) = store.look(|store| {
             let opening = self.view.shards_of(&self.own.node).filter(|&shard| !store.serves(shard));
             let waits_for: BTreeSet<NodeId> = store.opening().flat_map(|(_, _, nodes)| nodes).collect();
             let coming: Vec<_> = store.incoming().map(|(shard, progress)| coming(shard, progress)).collect();
-            (opening.map(|Shard(shard)| shard).collect::<Vec<_>>(), waits_for, coming)
+            let opening = opening.map(|Shard(shard)| shard).collect::<Vec<_>>();
+            (opening, waits_for, store.log_percent() / 10 * 10, coming)
         });
         let is_awaited = |node: &&String| self.view.number(node).is_some_and(|number| waits_for.contains(&number));
         let waits_for = self.view.members.keys().filter(is_awaited).cloned().collect();
         let is_news = store.now() >= self.told_progress + PROGRESS_EVERY;
-        let coming = if is_news { coming } else { last.value.coming.clone() };
-        let record = NodeRecord { opening, waits_for, coming, ..last.value.clone() };
+        let last_progress = (last.value.log_percent, last.value.coming.clone());
+        let (log_percent, coming) = if is_news { (log_percent, coming) } else { last_progress };
+        let record = NodeRecord { opening, waits_for, log_percent, coming, ..last.value.clone() };
         if record == last.value {
             return Ok(());
         }

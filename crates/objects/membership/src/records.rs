@@ -95,6 +95,9 @@ pub(crate) struct NodeRecord {
     pub(crate) opening: Vec<u16>,
     /// The nodes whose logs it waits for.
     pub(crate) waits_for: Vec<String>,
+    /// The share of its log that is taken, in percent, rounded down to tens.
+    #[serde(default)]
+    pub(crate) log_percent: u8,
     /// The shards that move to it, as far as they are copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) coming: Vec<ComingRecord>,

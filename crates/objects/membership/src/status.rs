@@ -48,6 +48,8 @@ pub struct NodeStatus {
     pub shards: BTreeMap<ShardState, usize>,
     /// The nodes whose logs it waits for.
     pub waits_for: Vec<String>,
+    /// The share of its log that is taken, in percent, rounded down to tens; none if it is not up.
+    pub log_percent: Option<u8>,
     /// The shards that move to it, as far as they are copied.
     pub coming: Vec<Copying>,
 }
@@ -136,7 +138,7 @@ impl Status {
             let _ = write!(text, "\nleased spaces: {}, leases of {lease_ms} ms", spaces.join(", "));
         }
         let _ = write!(text, "\nsequencer {sequencer}, epoch {epoch}");
-        for NodeStatus { node, state, address, shards, waits_for, coming, .. } in nodes {
+        for NodeStatus { node, state, address, shards, waits_for, log_percent, coming, .. } in nodes {
             let state = match state {
                 NodeState::Up => "up",
                 NodeState::Away => "away",
@@ -150,6 +152,9 @@ impl Status {
             }
             if !waits_for.is_empty() {
                 let _ = write!(text, "; waits for the logs of {}", visible(&waits_for.join(", ")));
+            }
+            if let Some(percent) = log_percent {
+                let _ = write!(text, "; log {percent} % full");
             }
             for Copying { shard, copied, listed, trouble } in coming {
                 let _ = write!(text, "\n  shard {shard} moves here: {copied} of {listed} pages copied");
@@ -181,6 +186,7 @@ impl NodeStatus {
             starts: member.start,
             shards,
             waits_for: record.map(|record| record.waits_for.clone()).unwrap_or_default(),
+            log_percent: record.map(|record| record.log_percent),
             coming: record.map(|record| Copying::all(view, node, record)).unwrap_or_default(),
         }
     }
@@ -239,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_state_of_shards_is_their_nodes() {
-        let n2 = r#"{"address":"a:2","run":"000000000000000a","opening":[4],"waits_for":["n3"],
+        let n2 = r#"{"address":"a:2","run":"000000000000000a","opening":[4],"waits_for":["n3"],"log_percent":30,
             "coming":[{"shard":3,"copied":7,"listed":9},{"shard":1,"copied":0,"listed":0}]}"#;
         let status = Status::of(&view(&[
             entry(Key::Node("n2"), n2),
@@ -252,7 +258,7 @@ mod tests {
         let expected = "store 00000000000000c1: 6 shards with extents of 64 pages, leases of 5 s\n\
             sequencer none: the next node that is up takes the next epoch, epoch 0\n\
             n1: away; shards closed in order: 1, away: 1\n\
-            n2: up at a:2; shards serving: 1, opening: 1; waits for the logs of n3\n  \
+            n2: up at a:2; shards serving: 1, opening: 1; waits for the logs of n3; log 30 % full\n  \
             shard 3 moves here: 7 of 9 pages copied\n\
             n3: never started; shards away: 2";
         assert_eq!(status.text(), expected);

@@ -7,8 +7,8 @@
 //! 1. The horizon has the counts of all shards. The session with a node moves those of its shards, and what that node
 //!    has to say is passed on: to a member the redirector is the store.
 //! 2. The group has a *coordinator* at a time: the node that members number their commits for. It is the home, and
-//!    another one when that is away or has no shard. Members are welcomed again when it changes. A commit goes to the node of its
-//!    number, even if the group has another coordinator by then (**OneCoordinator**).
+//!    another one when that is away or has no shard. Members are welcomed again when it changes. A commit goes to the
+//!    node of its number, even if the group has another coordinator by then (**OneCoordinator**).
 //! 3. The group is open as long as one node is reached. Pages and commits of a node that is away wait for it. A member
 //!    that brings pages of such a node drops them, if the node is away for longer than a member may be silent.
 

@@ -458,6 +458,11 @@ impl Store {
         self.coordinator.refusals()
     }
 
+    /// The share of the log that holds what is not home, in percent. With a full log, commits of this node wait.
+    pub fn log_percent(&self) -> u8 {
+        self.log.percent_taken()
+    }
+
     /// Names the client that the store's own process has for itself. Its session is none of an operator's.
     pub fn set_own_client(&mut self, client: ClientId) {
         self.own_client = Some(client);

@@ -124,6 +124,12 @@ impl Log {
         self.capacity_bytes
     }
 
+    /// The share of the log that is taken, in percent.
+    pub(crate) fn percent_taken(&self) -> u8 {
+        let taken = self.capacity_bytes - self.free_bytes.saturating_sub(self.flying_bytes);
+        (taken * 100 / self.capacity_bytes.max(1)) as u8
+    }
+
     /// Whether a commit of this many bytes fits, with the reserve left.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.free_bytes >= self.flying_bytes + RESERVE_BYTES + bytes
@@ -147,5 +153,24 @@ impl Log {
     /// Whether everything through `position` is durable.
     pub(crate) fn is_durable(&self, position: Position) -> bool {
         position <= self.durable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_full_compared_with_the_most_room_that_there_was() {
+        let mut log = Log::new(1000);
+        assert_eq!(log.percent_taken(), 0);
+        log.durable(Position(1), 250);
+        assert_eq!(log.percent_taken(), 75);
+        log.freed(1000);
+        assert_eq!(log.percent_taken(), 0);
+        log.grown(4000);
+        log.durable(Position(2), 1000);
+        assert_eq!(log.percent_taken(), 75);
+        assert_eq!(Log::new(0).percent_taken(), 0, "a disk may have no room at all");
     }
 }

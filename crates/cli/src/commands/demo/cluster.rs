@@ -12,7 +12,7 @@
 use super::tell;
 use crate::Result;
 use crate::cli::DemoClusterArgs;
-use crate::cluster::{Cluster, Roles, Store};
+use crate::cluster::{Group, Roles};
 use crate::crew::{Crew, now};
 use crate::history::{Verdict, judge};
 use crate::job::{Lists, Work, inspect};
@@ -77,7 +77,9 @@ fn play(etcd: &EtcdChoice, dir: &Path, output: &mut Output) -> Result<Account> {
     let homes = (0..NODES as usize).map(connect).collect::<thorp::Result<Vec<_>>>()?;
     let lists = Lists::create_on(&homes, LISTS)?;
     drop(homes);
-    let mut stage = Stage { cluster: Cluster::around(nodes, ROLES)?, account: Account::default() };
+    let mut crew = Crew::default();
+    let groups = Group::all_of(&nodes, &ROLES, &mut crew)?;
+    let mut stage = Stage { nodes, groups, crew, account: Account::default() };
     tell(
         output,
         "Three nodes with 12 shards, their etcd, and two groups of two clients each. The clients append to lists,\n\
@@ -100,35 +102,38 @@ fn play(etcd: &EtcdChoice, dir: &Path, output: &mut Output) -> Result<Account> {
 
 /// The processes, and the account so far.
 struct Stage {
-    cluster: Cluster,
+    nodes: Nodes,
+    groups: Vec<Group>,
+    crew: Crew,
     account: Account,
 }
 
 impl Stage {
     fn work(&mut self, output: &mut Output) -> Result {
-        let (since, members) = (now(), self.cluster.members());
-        let work = |member| Work { pause_ms: Some(PAUSE_MS), ..Work::new(0..LISTS, WRITES, member as u64) };
-        self.cluster.work(&work)?;
-        self.cluster.crew.wait_commits(&members, COMMITS_AT_FIRST, PATIENCE)?;
-        let median = self.cluster.crew.latencies(&members, since).millis(0.5);
+        let (since, members) = (now(), self.members());
+        for &member in &members {
+            let work = Work { pause_ms: Some(PAUSE_MS), ..Work::new(0..LISTS, WRITES, member as u64) };
+            self.crew.work(member, &work)?;
+        }
+        self.crew.wait_commits(&members, COMMITS_AT_FIRST, PATIENCE)?;
+        let median = self.crew.latencies(&members, since).millis(0.5);
         self.account.commit_ms_p50 = rounded(median);
         tell(output, format_args!("  {COMMITS_AT_FIRST} commits: {median:.1} ms in the median."))
     }
 
-    fn nodes(&mut self) -> &mut Nodes {
-        let Store::Nodes(nodes) = &mut self.cluster.store else { unreachable!("the store has several nodes") };
-        nodes
+    fn members(&self) -> Vec<usize> {
+        self.groups.iter().flat_map(|group| group.members.iter().copied()).collect()
     }
 
     fn kill_node(&mut self, node: usize, output: &mut Output) -> Result {
-        let name = self.nodes().all[node].name.clone();
-        let is_sequencers = self.nodes().sequencer()? == Some(node);
+        let name = self.nodes.all[node].name.clone();
+        let is_sequencers = self.nodes.sequencer()? == Some(node);
         let what = if is_sequencers { format!("{name}, with the sequencer") } else { name };
         self.kill(&what, output, |nodes| nodes.all[node].kill(), |nodes| nodes.all[node].start_again())
     }
 
     fn kill_etcd(&mut self, output: &mut Output) -> Result {
-        if !self.nodes().has_own_etcd() {
+        if !self.nodes.has_own_etcd() {
             return tell(output, "  The etcd was started by others, and is not killed.");
         }
         self.kill("etcd", output, |nodes| nodes.kill_etcd().map(drop), Nodes::start_etcd)
@@ -144,10 +149,10 @@ impl Stage {
     ) -> Result {
         let spinner = output::spinner("broken");
         let since = now();
-        kill(self.nodes())?;
-        self.cluster.crew.wait_for(AWAY)?;
-        let meanwhile = self.cluster.crew.latencies(&self.cluster.members(), since).len();
-        start_again(self.nodes())?;
+        kill(&mut self.nodes)?;
+        self.crew.wait_for(AWAY)?;
+        let meanwhile = self.crew.latencies(&self.members(), since).len();
+        start_again(&mut self.nodes)?;
         let back = self.await_all()?;
         spinner.finish_and_clear();
         let millis = back.as_millis();
@@ -160,24 +165,21 @@ impl Stage {
     /// Waits until all shards are served and every client commits. Returns how long that took.
     fn await_all(&mut self) -> Result<Duration> {
         let begun = Instant::now();
-        let Cluster { store: Store::Nodes(nodes), crew, .. } = &mut self.cluster else {
-            unreachable!("the store has several nodes")
-        };
-        nodes.await_serving(crew)?;
-        self.await_clients(&self.cluster.members())?;
+        self.nodes.await_serving(&self.crew)?;
+        self.await_clients(&self.members())?;
         Ok(begun.elapsed())
     }
 
     fn await_clients(&self, members: &[usize]) -> Result {
-        members.iter().try_for_each(|&member| self.cluster.crew.wait_commits(&[member], SIGNS_OF_LIFE, PATIENCE))
+        members.iter().try_for_each(|&member| self.crew.wait_commits(&[member], SIGNS_OF_LIFE, PATIENCE))
     }
 
     fn kill_redirector(&mut self, group: usize, output: &mut Output) -> Result {
         let since = now();
-        let (name, members) = (self.cluster.groups[group].name.clone(), self.cluster.groups[group].members.clone());
+        let (name, members) = (self.groups[group].name.clone(), self.groups[group].members.clone());
         self.redirector(group)?.kill()?;
         self.await_clients(&members)?;
-        let firsts = members.iter().filter_map(|&member| self.cluster.crew.first_commit(member, since));
+        let firsts = members.iter().filter_map(|&member| self.crew.first_commit(member, since));
         let failover_ms = firsts.max().unwrap_or_default().as_millis();
         self.redirector(group)?.start_again()?;
         self.await_clients(&members)?;
@@ -192,20 +194,17 @@ impl Stage {
     }
 
     fn redirector(&mut self, group: usize) -> Result<&mut Process> {
-        self.cluster.groups[group].redirector.as_mut().ok_or_else(|| "a group has no redirector".into())
+        self.groups[group].redirector.as_mut().ok_or_else(|| "a group has no redirector".into())
     }
 
     fn move_shard(&mut self, output: &mut Output) -> Result {
         let (since, begun, to) = (now(), Instant::now(), NODES as usize - 1);
-        let shard = self.nodes().move_to(to)?;
-        let Cluster { store: Store::Nodes(nodes), crew, .. } = &self.cluster else {
-            unreachable!("the store has several nodes")
-        };
-        nodes.await_moved(crew, shard, to)?;
-        let (took, name) = (begun.elapsed().as_millis(), nodes.all[to].name.clone());
-        let members = self.cluster.members();
+        let shard = self.nodes.move_to(to)?;
+        self.nodes.await_moved(&self.crew, shard, to)?;
+        let (took, name) = (begun.elapsed().as_millis(), self.nodes.all[to].name.clone());
+        let members = self.members();
         self.await_clients(&members)?;
-        let latencies = self.cluster.crew.latencies(&members, since);
+        let latencies = self.crew.latencies(&members, since);
         let (commits, most) = (latencies.len(), latencies.millis(1.0));
         tell(
             output,
@@ -219,11 +218,8 @@ impl Stage {
     }
 
     fn lose_power(&mut self, output: &mut Output) -> Result {
-        let Cluster { store: Store::Nodes(nodes), crew, .. } = &mut self.cluster else {
-            unreachable!("the store has several nodes")
-        };
         tell(output, "\nAll power is lost: kill -9 to all nodes and to etcd.")?;
-        nodes.lose_power(crew, AWAY)?;
+        self.nodes.lose_power(&self.crew, AWAY)?;
         let back = self.await_all()?;
         let millis = back.as_millis();
         tell(output, format_args!("  Started again, all is back in {millis} ms; the clients continue."))?;
@@ -233,16 +229,16 @@ impl Stage {
 
     fn end(mut self, lists: &Lists) -> Result<Account> {
         let spinner = output::spinner("checking");
-        let members = self.cluster.members();
-        self.cluster.crew.rest(&members, PATIENCE)?;
-        let db = Db::builder().connect_within(PATIENCE).connect(self.nodes().addresses(0))?;
-        let crew = &self.cluster.crew;
+        let members = self.members();
+        self.crew.rest(&members, PATIENCE)?;
+        let db = Db::builder().connect_within(PATIENCE).connect(self.nodes.addresses(0))?;
+        let crew = &self.crew;
         let (found, half_done) = inspect(lists, crew.visited(), &db)?;
         self.account.half_done = half_done + crew.half_done();
         self.account.acknowledged = crew.latencies(&members, 0).len();
         self.account.verdict = judge(crew.events(), &found, None)?;
         spinner.finish_and_clear();
-        self.nodes().all.iter_mut().try_for_each(Node::close)?;
+        self.nodes.all.iter_mut().try_for_each(Node::close)?;
         Ok(self.account)
     }
 }
