@@ -5,7 +5,6 @@ mod moving;
 use crate::Result;
 use crate::cli::{ClusterAddArgs, ClusterCommand, ClusterCreateArgs, ClusterStatusArgs};
 use crate::output::{self, Output, visible};
-use files::has_chunks;
 use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, Status, write_back};
 use net::Runtime;
 use serde_json::json;
@@ -61,10 +60,6 @@ fn create(args: &ClusterCreateArgs, output: &mut Output) -> Result {
 
 /// Writes everything back in the directory of a store that becomes one of several nodes.
 fn write_all_back(dir: &Path) -> Result {
-    if has_chunks(dir) {
-        let text = "has published sites, which a store of several nodes does not serve";
-        return Err(format!("{} {text}: keep it as a store of one process", dir.display()).into());
-    }
     let mut bar = None;
     write_back(dir, &Runtime::start()?, |progress| {
         let bar = bar.get_or_insert_with(|| output::bar("read (bytes)", progress.bytes_total));

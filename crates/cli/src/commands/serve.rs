@@ -2,6 +2,7 @@
 
 mod homes;
 mod node;
+mod sites;
 
 use crate::cli::{ServeArgs, StoreArgs};
 use crate::operators::{Operators, and_operators, of_host};

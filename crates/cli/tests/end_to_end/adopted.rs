@@ -2,6 +2,7 @@
 
 use crate::nodes::{Farm, SHARDS, serving};
 use crate::program::{Ran, program, ran, serve, thorp};
+use fixtures::SiteFolder;
 use std::process::Stdio;
 
 fn put(server: &str, name: &str, value: u64) {
@@ -30,6 +31,11 @@ fn a_store_of_one_process_becomes_one_of_several_nodes() {
     for number in 0..30 {
         put(&old, &format!("docs/{number}"), number);
     }
+    let place = SiteFolder::new();
+    place.write("index.html", "published before");
+    place.write("logo.bin", vec![7; 300_000]);
+    let www = place.file("www");
+    thorp(["publish", &www, "shop", "--server", &old]).ok();
     let in_use = thorp(create(&farm, &used)).error();
     assert!(in_use.contains("in use"), "{in_use}");
     // Nothing was written back of what it has.
@@ -56,6 +62,10 @@ fn a_store_of_one_process_becomes_one_of_several_nodes() {
         (0..30).for_each(|number| assert_eq!(get(server, &format!("docs/{number}")), format!("[{number}]")));
     };
     all(&servers[1]);
+    let page = |server: &str| thorp(["site", "cat", "shop/index.html", "--server", server]).ok();
+    assert_eq!(page(&servers[2]), "published before");
+    // That of its published sites, too.
+    thorp(["cluster", "move", &farm.url, "3", "n3"]).ok();
     for (shard, node) in [("1", "n2"), ("4", "n2"), ("5", "n3")] {
         thorp(["cluster", "move", &farm.url, shard, node]).ok();
     }
@@ -66,6 +76,11 @@ fn a_store_of_one_process_becomes_one_of_several_nodes() {
     all(&servers[2]);
     assert_eq!(get(&servers[1], "docs/30"), "[30]");
     put(&servers[1], "docs/3", 3);
+    assert_eq!(page(&servers[1]), "published before");
+    thorp(["site", "verify", "shop", "--server", &servers[0]]).ok();
+    place.write("index.html", "published since");
+    thorp(["publish", &www, "shop", "--server", &servers[1]]).ok();
+    assert_eq!(page(&servers[0]), "published since");
 }
 
 fn refused(mut command: std::process::Command) -> String {

@@ -53,6 +53,7 @@ mod scrapes;
 mod scrub;
 mod shop;
 mod single;
+mod site_nodes;
 mod site_rules;
 mod sites;
 mod snapshots;

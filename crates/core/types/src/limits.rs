@@ -289,6 +289,9 @@ pub const WANTS_PER_SESSION_MAX: usize = 4 * HASHES_PER_MESSAGE_MAX;
 /// Requests of one publisher that were not answered.
 pub const PUBLISHER_REQUESTS_MAX: usize = 64;
 
+/// The spaces whose sites members of a group follow at a time.
+pub const SPACES_RELAYED_MAX: usize = 256;
+
 /// Chunks that one publisher may have named in a session: those of some millions of files.
 pub const UPLOAD_CHUNKS_MAX: usize = 8 << 20;
 

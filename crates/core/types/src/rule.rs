@@ -99,6 +99,8 @@ pub enum Rule {
     CleanClose,
     /// A shard that moves opens at its new node with everything that was written back as it closed.
     CopyAfterClose,
+    /// A shard that moves is closed when the published sites that go with it are at its new node.
+    SitesBeforeClose,
     /// Changes of a shard that has moved wait until the leases of its last master have run out.
     LeasesOutliveOpening,
     /// A node that has closed a shard gives no lease before it has told where the shard is.
@@ -274,7 +276,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 126] = [
+    pub const ALL: [Self; 127] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -318,6 +320,7 @@ impl Rule {
         Self::ForgetAfterDecide,
         Self::CleanClose,
         Self::CopyAfterClose,
+        Self::SitesBeforeClose,
         Self::LeasesOutliveOpening,
         Self::PlaceBeforeLease,
         Self::DropMoved,

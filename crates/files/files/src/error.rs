@@ -143,6 +143,10 @@ pub enum FilesError {
     Server(String, String),
     /// A server has no room.
     ServerFull(String),
+    /// The sites of the space have another home by now, in a store of several nodes.
+    OtherHome,
+    /// A node wants the sites of a space that should not be there.
+    Stays(String),
     /// A request for a store came to a group's redirector.
     Relay(String),
     /// A revision was published, and the wait for all servers has failed, for this reason.
@@ -208,6 +212,8 @@ impl FilesError {
             Self::Interrupted => "interrupted",
             Self::Server(..) => "server",
             Self::ServerFull(_) => "server-full",
+            Self::OtherHome => "other-home",
+            Self::Stays(_) => "stays",
             Self::Relay(_) => "relay",
             Self::NotEverywhere(..) => "not-everywhere",
             Self::NotKnown(..) => "not-known",
@@ -355,6 +361,8 @@ impl fmt::Display for FilesError {
             Self::Interrupted => f.write_str("interrupted: nothing was published; what was uploaded is kept"),
             Self::Server(addresses, why) => write!(f, "the store at {addresses}: {why}"),
             Self::ServerFull(why) => write!(f, "the store has no room: {why}; nothing was published"),
+            Self::OtherHome => f.write_str("the sites of the space are at another node by now: try again"),
+            Self::Stays(space) => write!(f, "the sites of space '{space}' do not move to that node"),
             Self::Relay(addresses) => write!(
                 f,
                 "{addresses} is the redirector of a group, which takes no publishes: name the store with --server"

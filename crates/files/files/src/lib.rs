@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `sites` | the sites of a store: publish, roll back, log, read, verify |
 //! | `record`, `records` | a site's record as objects; the records of a space |
+//! | `home` | the node that has the sites of a space, in a store of several |
 //! | `depot` | where chunks and records are kept, as `sites` needs it |
 //! | `locks` | locks of paths, for those who change single files |
 //! | `stored`, `line` | chunks in a directory as a source of trees; the work of a disk, and its threads |
@@ -40,6 +41,7 @@ mod doctor;
 mod error;
 mod exclude;
 mod export;
+mod home;
 mod http;
 mod index;
 mod line;
@@ -84,7 +86,7 @@ pub use records::Summary;
 pub use relay::SiteRelay;
 pub use remote::Server;
 pub use scan::{Progress, Scanned};
-pub use server::FileService;
+pub use server::{FileService, NodeAt, NodeSites, Places, ShardAt};
 pub use serving::{CertificateFiles, LoadedCertificates};
 pub use sites::{ConnectSites, Copied, Damage, Difference, Publish, Published, Rollback, SiteCopy, Sites};
 pub use spread::messages::{Consistency, Token, WhenStale};

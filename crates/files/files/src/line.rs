@@ -44,7 +44,7 @@ impl<W> Line<W> {
 }
 
 /// The threads of a disk.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Threads(Mutex<Vec<JoinHandle<()>>>);
 
 impl Threads {

@@ -37,7 +37,7 @@ pub(crate) const STORE_MARKER: &str = "thorp-store";
 pub(crate) struct Local {
     dir: PathBuf,
     records: Records,
-    chunks: Chunks,
+    chunks: Arc<Chunks>,
     /// Held for reading by publishes and for writing by a collection: the chunks of a publish are in no revision yet.
     publishing: RwLock<()>,
     locks: Arc<Locks>,
@@ -48,15 +48,16 @@ pub(crate) struct Local {
 impl Local {
     /// Opens the chunks in the directory of a store, whose records are open.
     pub(crate) fn open(records: Records, dir: &Path) -> Result<Self, FilesError> {
-        Ok(Self::of(records, dir, open_chunks(dir)?))
+        Ok(Self::of(records, dir, Arc::new(open_chunks(dir)?)))
     }
 
     /// Opens the chunks in the directory of a store to read them. Nothing there is changed.
     pub(crate) fn open_to_read(records: Records, dir: &Path) -> Result<Self, FilesError> {
-        Ok(Self::of(records, dir, Chunks::open_to_read(&dir.join(CHUNKS))?))
+        Ok(Self::of(records, dir, Arc::new(Chunks::open_to_read(&dir.join(CHUNKS))?)))
     }
 
-    fn of(records: Records, dir: &Path, chunks: Chunks) -> Self {
+    /// Chunks that this process has open, in the directory of a store.
+    pub(crate) fn of(records: Records, dir: &Path, chunks: Arc<Chunks>) -> Self {
         Self {
             dir: dir.to_owned(),
             records,
@@ -89,6 +90,11 @@ fn make_folder(dir: &Path) -> Result<PathBuf, FilesError> {
 }
 
 impl Local {
+    /// Stores chunks that are in no revision yet. They are durable on return.
+    pub(crate) fn put_chunks(&self, chunks: &[(ChunkHash, Bytes)]) -> Result<(), FilesError> {
+        Ok(self.chunks.put(chunks)?)
+    }
+
     /// Waits until a switch from `base` to a tree meets no lock of others. One from another revision than the newest is
     /// not made, and waits for none.
     fn meet(

@@ -1,10 +1,13 @@
 //! The records of the sites of a space. Any client of the store can read them; the process with the chunks writes them.
 
 use crate::error::FilesError;
+use crate::home::SiteHome;
 use crate::record::{ROOT, Revision, SiteMap, SiteName, SiteRecord};
 use objects::{Db, Map, Tx};
 use spread::server_work::Settings;
 use spread::{Number, SiteSettings};
+use std::fmt;
+use std::sync::Arc;
 use tree::ChunkHash;
 use vfs::random;
 
@@ -30,17 +33,47 @@ pub(crate) struct Records {
     db: Option<Db>,
     /// The life of the store: new revisions have it.
     life: u64,
+    /// The home that changes them, at a node of a store of several.
+    home: Option<SiteHome>,
+    /// The node that is missed, as the server of the sites says.
+    missed: Option<Missed>,
+}
+
+/// Asks why the sites cannot be reached, if the server of a node says so: the address that was asked, and the reason.
+#[derive(Clone)]
+pub(crate) struct Missed(pub(crate) Arc<dyn Fn() -> Option<(String, String)> + Send + Sync>);
+
+impl fmt::Debug for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Missed")
+    }
 }
 
 impl Records {
     /// The records in a database. `life` is greater than that of any process before.
     pub(crate) fn new(db: Db, life: u64) -> Self {
-        Self { db: Some(db), life }
+        Self { db: Some(db), life, home: None, missed: None }
+    }
+
+    /// The records of a space in a store of several nodes, as the home of its sites changes them.
+    pub(crate) fn of_home(db: Db, home: Option<SiteHome>) -> Self {
+        Self { db: Some(db), life: 0, home, missed: None }
     }
 
     /// The records of a space at a server, which may not be there yet.
     pub(crate) fn at_server(db: Option<Db>) -> Self {
-        Self { db, life: 0 }
+        Self { db, life: 0, home: None, missed: None }
+    }
+
+    /// The same, whose errors name the node that is missed.
+    pub(crate) fn naming(self, missed: Missed) -> Self {
+        Self { missed: Some(missed), ..self }
+    }
+
+    /// The error of a transaction.
+    fn failed(&self, error: objects::Error) -> FilesError {
+        let missed = self.missed.as_ref().and_then(|Missed(ask)| ask());
+        missed.map_or_else(|| error.into(), |(address, why)| FilesError::Server(address, why))
     }
 
     /// The space of a site.
@@ -58,11 +91,19 @@ impl Records {
         run: impl Fn(&mut Tx, SiteRecord) -> objects::Result<T>,
     ) -> Result<T, FilesError> {
         let found = self.space(site)?.transact(|tx| {
+            if !self.are_here(tx)? {
+                return Ok(Err(FilesError::OtherHome));
+            }
             let sites = tx.find_map::<String, SiteRecord>(ROOT)?;
             let record = sites.map_or(Ok(None), |sites| sites.get(tx, site.as_str()))?;
-            record.map(|record| run(tx, record)).transpose()
-        })?;
-        found.ok_or_else(|| FilesError::NoSite(site.to_string()))
+            Ok(Ok(record.map(|record| run(tx, record)).transpose()?))
+        });
+        found.map_err(|error| self.failed(error))??.ok_or_else(|| FilesError::NoSite(site.to_string()))
+    }
+
+    /// Whether the home of the sites is this one (rule OneHome).
+    fn are_here(&self, tx: &mut Tx) -> objects::Result<bool> {
+        self.home.map_or(Ok(true), |home| home.is_home(tx))
     }
 
     /// The newest revision of a site; none before its first.
@@ -84,12 +125,13 @@ impl Records {
     /// All sites, by name.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, FilesError> {
         let Some(db) = &self.db else { return Ok(Vec::new()) };
-        sites_of(db, |tx, name, record| {
+        let all = sites_of(db, |tx, name, record| {
             let (settings, created_s) = (record.settings(), record.created_s);
             let kept = revisions(tx, record.revisions)?;
             let revisions = kept.len() as u64;
             Ok(Summary { name, head: kept.into_iter().next(), revisions, settings, created_s })
-        })
+        });
+        all.map_err(|error| self.failed(error))
     }
 
     /// The trees of all kept revisions of all sites, in every space.
@@ -176,16 +218,18 @@ impl Records {
     /// Creates a site without a revision.
     pub(crate) fn create(&self, site: &SiteName, settings: SiteSettings) -> Result<(), FilesError> {
         let key = draw_key()?;
-        let created = self.space(site)?.transact(|tx| {
+        self.space(site)?.transact(|tx| {
+            if !self.are_here(tx)? {
+                return Ok(Err(FilesError::OtherHome));
+            }
             let sites: SiteMap = tx.map(ROOT)?;
             if sites.contains_key(tx, site.as_str())? {
-                return Ok(false);
+                return Ok(Err(FilesError::IsThere(site.to_string())));
             }
             let record = SiteRecord::create(tx, settings, key)?;
             sites.insert(tx, site.as_str(), &record)?;
-            Ok(true)
-        })?;
-        if created { Ok(()) } else { Err(FilesError::IsThere(site.to_string())) }
+            Ok(Ok(()))
+        })?
     }
 
     /// Changes settings.
@@ -251,13 +295,19 @@ pub(crate) fn all_sites<T>(
 fn sites_of<T>(
     space: &Db,
     read: impl Fn(&mut Tx, String, SiteRecord) -> objects::Result<T>,
-) -> Result<Vec<T>, FilesError> {
-    Ok(space.transact(|tx| {
-        let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
-        let (mut all, mut cursor) = (Vec::new(), sites.iter());
-        while let Some((name, record)) = cursor.next(tx)? {
-            all.push(read(tx, name, record)?);
-        }
-        Ok(all)
-    })?)
+) -> objects::Result<Vec<T>> {
+    space.transact(|tx| sites_in(tx, &read))
+}
+
+/// Reads the sites of the transaction's space, by name.
+pub(crate) fn sites_in<T>(
+    tx: &mut Tx,
+    read: impl Fn(&mut Tx, String, SiteRecord) -> objects::Result<T>,
+) -> objects::Result<Vec<T>> {
+    let Some(sites) = tx.find_map::<String, SiteRecord>(ROOT)? else { return Ok(Vec::new()) };
+    let (mut all, mut cursor) = (Vec::new(), sites.iter());
+    while let Some((name, record)) = cursor.next(tx)? {
+        all.push(read(tx, name, record)?);
+    }
+    Ok(all)
 }

@@ -5,7 +5,7 @@ use crate::records::draw;
 use machine::{Port, RoleId};
 use net::{Beside, Host, Machines, Runtime, UpstreamConfig};
 use spread::messages::{FILE_SERVER, SUBSCRIBER};
-use spread::{Relay, RelayConfig};
+use spread::{RelayConfig, Relays};
 use std::sync::Arc;
 use std::time::Duration;
 use types::Broken;
@@ -30,13 +30,11 @@ impl SiteRelay {
     pub fn start(store: &str, cache_bytes: usize) -> Result<Self, FilesError> {
         let upstream = UpstreamConfig::parse(SUBSCRIBER, store);
         let upstream = upstream.map_err(|error| FilesError::Server(store.to_owned(), error.to_string()))?;
-        let relay = Relay::new(RelayConfig { life: draw()?, cache_bytes, broken: Broken::NONE });
+        let config = RelayConfig { life: draw()?, cache_bytes, broken: Broken::NONE };
         let mut machines = Machines::new();
-        let (role, _) = machines.add(relay);
+        let (role, _) = machines.add(Relays::new(config, upstream.addresses));
         let runtime = Runtime::start_apart().map_err(FilesError::Thread)?;
-        let host = Host::start(machines, &runtime);
-        host.connect(role, upstream);
-        Ok(Self { host, role })
+        Ok(Self { host: Host::start(machines, &runtime), role })
     }
 
     /// The machine, for a listener at whose address sessions of others are taken, too: so many of its own at a time.

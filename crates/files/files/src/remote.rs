@@ -7,10 +7,10 @@ use crate::depot::{Collected, Depot, Follower, NewTree, Publishing, Switched};
 use crate::error::FilesError;
 use crate::locks::{Lock, LockPlace};
 use crate::record::{Revision, SiteName};
-use crate::records::{Records, draw};
+use crate::records::{Missed, Records, draw};
 use bytes::Bytes;
 use machine::{RoleId, Waiter};
-use net::{Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
+use net::{ConnectError, Handle, Host, Machines, Runtime, UpstreamConfig, UpstreamState};
 use spread::messages::{ChangeKind, Refusal, SUBSCRIBER, Size, Standing};
 use spread::{Answer, Client, HELD, LockState, Locking, Number, Request, SiteKey, SiteSettings, Swept, Ticket};
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +22,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use tree::{ChunkHash, Path, Source, nodes_below};
 use types::limits::{CHUNKS_PER_PUT_MAX, HASHES_PER_MESSAGE_MAX, PUBLISHER_REQUESTS_MAX, PUT_BYTES_MAX};
+use types::{GoodbyeReason, NodeId};
 use vfs::make_directory;
 
 /// How long a server that is lost is waited for.
@@ -75,6 +76,16 @@ pub(crate) struct Remote {
     came: Condvar,
 }
 
+/// A space that was handed over.
+pub(crate) struct HandedOver {
+    /// The term of the home before.
+    pub(crate) term: u64,
+    /// The longest lease that it has given.
+    pub(crate) lease: Duration,
+    /// Chunks of uploads that are in no revision yet.
+    pub(crate) hashes: Vec<ChunkHash>,
+}
+
 #[derive(Default)]
 struct Ahead {
     /// The calls that read all nodes of a tree.
@@ -91,7 +102,7 @@ impl Remote {
         let failed = |why: String| FilesError::Server(server.addresses.clone(), why);
         let upstream = UpstreamConfig::parse(SUBSCRIBER, &server.addresses).map_err(|it| failed(it.to_string()))?;
         let mut machines = Machines::new();
-        let (role, client) = machines.add(Client::new(draw()?));
+        let (role, client) = machines.add(Client::of_space(draw()?, &server.space));
         let runtime = Runtime::start().map_err(|error| failed(error.to_string()))?;
         let host = Host::start(machines, &runtime);
         host.connect(role, upstream);
@@ -106,6 +117,18 @@ impl Remote {
             ahead: Mutex::default(),
             came: Condvar::new(),
         })
+    }
+
+    /// Asks which node is missed, if a node of a store of several says so: the sites' records are probably there, too.
+    pub(crate) fn missed(&self) -> Missed {
+        let (host, role, addresses) = (Arc::downgrade(&self.host), self.role, self.server.addresses.clone());
+        let ask = move || match host.upgrade()?.server_state(role) {
+            UpstreamState::Down(ConnectError::Refused { reason: GoodbyeReason::CutOff, text, .. }) => {
+                Some((addresses.clone(), text))
+            }
+            _ => None,
+        };
+        Missed(Arc::new(ask))
     }
 
     fn key(&self, site: &SiteName) -> SiteKey {
@@ -153,6 +176,15 @@ impl Remote {
             self.client.driver().wake_on(waiter, &waker);
             // An answer that came before the waker was there has woken it.
             thread::park_timeout(LOOK_EVERY);
+        }
+    }
+
+    /// Has the server hand the sites of the space over to a node that has copied them.
+    pub(crate) fn hand_over(&self, space: &str, to: NodeId) -> Result<HandedOver, FilesError> {
+        let ticket = self.ask(Request::HandOver(space.to_owned(), to));
+        match self.wait_for("", ticket)? {
+            Answer::HandedOver { term, lease, hashes } => Ok(HandedOver { term, lease, hashes }),
+            other => Err(self.unexpected(&other)),
         }
     }
 

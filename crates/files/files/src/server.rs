@@ -4,14 +4,22 @@
 //! |---|---|
 //! | `disk` | the threads that do the machine's work on chunks and records |
 //! | `records` | records of sites as the machine needs them |
+//! | `homes` | where the sites of a store of several nodes are |
+//! | `node` | the file server of a node, and the spaces that it takes up and has come |
 
 mod disk;
+mod homes;
+mod node;
 mod records;
+
+pub use homes::{NodeAt, Places, ShardAt};
+pub use node::NodeSites;
 
 use crate::error::FilesError;
 use crate::record::life_now;
 use disk::ServerDisk;
-use net::{Beside, Host, Machines, Runtime};
+use homes::Homes;
+use net::{Beside, Handle, Host, Machines, Runtime};
 use objects::Db;
 use spread::messages::FILE_SERVER;
 use spread::server_work::SiteState;
@@ -46,6 +54,23 @@ impl FileService {
         let weak = Arc::downgrade(&disk);
         let (role, _) = machines.add_with_disk(FileServer::new(config, sites), disk);
         Ok(Self { host: Host::start(machines, runtime), role, disk: weak })
+    }
+
+    /// The file server of a node, which has no sites yet.
+    fn of_node(
+        homes: Arc<Homes>,
+        dir: &Path,
+        lease: Duration,
+        runtime: &Runtime,
+    ) -> Result<(Self, Handle<FileServer>), FilesError> {
+        let disk = ServerDisk::of_node(homes, dir)?;
+        let config = ServerConfig { lease, is_alone: false, ..ServerConfig::new(life_now()) };
+        let mut machines = Machines::new();
+        let weak = Arc::downgrade(&disk);
+        let (role, server) = machines.add_with_disk(FileServer::new(config, Vec::new()), disk);
+        let host = Host::start(machines, runtime);
+        let server = Handle::new(server, host.driver(role));
+        Ok((Self { host, role, disk: weak }, server))
     }
 
     /// Asks why the bucket of the chunks cannot be used, if its last request has failed.

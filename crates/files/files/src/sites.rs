@@ -77,7 +77,9 @@ impl Sites {
     /// A server that cannot be reached, or that is not of Thorp.
     pub fn connect(db: Option<Db>, server: Server) -> Result<Self, FilesError> {
         let records = Records::at_server(db);
-        Ok(Self::over(records.clone(), Box::new(Remote::connect(server, records)?)))
+        let remote = Remote::connect(server, records.clone())?;
+        let records = records.naming(remote.missed());
+        Ok(Self::over(records, Box::new(remote)))
     }
 
     /// The sites whose records and chunks are in these places.

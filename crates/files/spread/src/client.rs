@@ -16,9 +16,9 @@ pub use self::locks::{LockState, Locking};
 use self::locks::Locks;
 use crate::condemned::Swept;
 use crate::messages::{
-    Change, ChangeKind, Chunk, Collect, FromFileServer, Gone, Have, Identity, Invalidate, Lapsed, Lock, LockOver,
-    Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused, Revoke, Size, Standing, Survey, Surveyed,
-    Switch, ToFileServer, Token, Unlock, Unread, Want,
+    Change, ChangeKind, Chunk, Collect, Elsewhere, Enter, FromFileServer, Gone, HandOver, HandedOver, Have, Identity,
+    Invalidate, Lapsed, Lock, LockOver, Locked, NotJoined, NotNow, Published, Put, RecallLock, Refusal, Refused,
+    Revoke, Size, Standing, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, Unread, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::settings::SiteSettings;
@@ -27,10 +27,12 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use machine::{Machine, Output, Parcel, Port, Waiter};
+use core::mem;
+use core::time::Duration;
+use machine::{Machine, Output, Parcel, Port, UpstreamId, Waiter};
 use tree::{ChunkHash, Name, Path};
 use types::lease::millis;
-use types::{Broken, Time};
+use types::{Broken, NodeId, Time};
 
 /// The number of a request of this client. Callers wait under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,8 @@ pub enum Request {
     Survey(SiteKey),
     /// A chunk is wanted.
     Want(ChunkHash),
+    /// This node wants to be the home of the sites of a space.
+    HandOver(String, NodeId),
 }
 
 /// The answer to a request.
@@ -107,6 +111,15 @@ pub enum Answer {
     Chunk(Option<Bytes>),
     /// To [`Client::lock`]: this publisher alone changes the path.
     Locked(Locking),
+    /// To [`Request::HandOver`]: the term of the home before, and chunks of uploads that are in no revision yet.
+    HandedOver {
+        /// The term.
+        term: u64,
+        /// The longest lease that subscribers may have.
+        lease: Duration,
+        /// The chunks.
+        hashes: Vec<ChunkHash>,
+    },
     /// To any: nothing has changed.
     Refused(Refusal, Number, String),
 }
@@ -126,6 +139,10 @@ struct Reading {
 pub struct Client {
     /// Drawn at random: two clients never use the same identity for a publish.
     publisher: u64,
+    /// The space that each session is for, if the client is for one.
+    space: Option<String>,
+    /// Where the server before has said that the sites are.
+    way: Option<String>,
     is_up: bool,
     last: u64,
     requests: BTreeMap<Ticket, ToFileServer>,
@@ -135,6 +152,8 @@ pub struct Client {
     waiting: BTreeSet<Ticket>,
     locks: Locks,
     reading: Option<Reading>,
+    /// The parts of an answer to [`Request::HandOver`].
+    handed_over: Vec<ChunkHash>,
     is_over: bool,
     now: Time,
     outputs: VecDeque<Output>,
@@ -145,6 +164,8 @@ impl Client {
     pub fn new(publisher: u64) -> Self {
         Self {
             publisher,
+            space: None,
+            way: None,
             is_up: false,
             last: 0,
             requests: BTreeMap::new(),
@@ -153,10 +174,16 @@ impl Client {
             waiting: BTreeSet::new(),
             locks: Locks::default(),
             reading: None,
+            handed_over: Vec::new(),
             is_over: false,
             now: Time::ZERO,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// A client for the sites of one space, which goes where they are.
+    pub fn of_space(publisher: u64, space: &str) -> Self {
+        Self { space: Some(space.into()), ..Self::new(publisher) }
     }
 
     /// Asks, and asks again in each session until there is an answer.
@@ -194,6 +221,7 @@ impl Client {
             }
             Request::Collect => Collect { ticket: number }.into(),
             Request::Survey(SiteKey { space, name: site }) => Survey { ticket: number, space, site }.into(),
+            Request::HandOver(space, to) => HandOver { ticket: number, to, space }.into(),
             Request::Want(hash) => {
                 self.wants.entry(hash).or_default().push(ticket);
                 Want { hashes: Vec::from([hash]) }.into()
@@ -352,6 +380,15 @@ impl Client {
             FromFileServer::Refused(Refused { ticket, why, head, text }) => {
                 self.answer(ticket, Answer::Refused(why, head, text));
             }
+            FromFileServer::Elsewhere(Elsewhere { address }) => self.way = Some(address),
+            FromFileServer::HandedOver(HandedOver { ticket, term, lease_ms, is_last, hashes }) => {
+                self.handed_over.extend(hashes);
+                if is_last {
+                    let hashes = mem::take(&mut self.handed_over);
+                    let lease = Duration::from_millis(lease_ms.into());
+                    self.answer(ticket, Answer::HandedOver { term, lease, hashes });
+                }
+            }
             FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, Some(bytes)),
             FromFileServer::Gone(Gone { hash }) => self.arrived(hash, None),
             FromFileServer::Unread(Unread { hash, text }) => {
@@ -432,6 +469,9 @@ impl Machine for Client {
 
     fn connected(&mut self, now: Time, _: Port) {
         (self.now, self.is_up) = (now, true);
+        if let Some(space) = self.space.clone() {
+            self.say(Enter { space });
+        }
         let requests: Vec<ToFileServer> = self.requests.values().cloned().collect();
         for request in requests {
             self.say(request);
@@ -442,6 +482,7 @@ impl Machine for Client {
 
     fn disconnected(&mut self, now: Time, _: Port) {
         (self.now, self.is_up) = (now, false);
+        self.handed_over.clear();
         if let Some(reading) = &mut self.reading {
             reading.taker.lost();
         }
@@ -480,5 +521,13 @@ impl Machine for Client {
     fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         self.pump();
+    }
+
+    fn way(&mut self, _: Time, _: UpstreamId) -> Option<String> {
+        self.way.take()
+    }
+
+    fn has_way(&self, _: UpstreamId) -> bool {
+        self.way.is_some()
     }
 }

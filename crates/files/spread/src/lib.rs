@@ -23,7 +23,7 @@
 //! | `condemned` | removal of unused chunks beside everything else |
 //! | `settings` | settings of a site |
 //! | `server` | the file server of a store |
-//! | `relay` | the relay of a group |
+//! | `relay`, `relays` | the relay of a group for the sites of a space; those of all spaces |
 //! | `member` | a member that has whole revisions, or their directories, and its visitors |
 //! | `client` | a publisher or a reader |
 //! | `trees` | the trees of an offer and a switch, as both disks use them |
@@ -41,6 +41,7 @@ mod member;
 pub mod messages;
 mod number;
 mod relay;
+mod relays;
 mod rule;
 mod server;
 mod settings;
@@ -56,6 +57,7 @@ pub use member::work as member_work;
 pub use member::{FetchedContent, Member, MemberConfig, Opened, PATIENCE, READY, Visit};
 pub use number::{Number, Revision, SiteKey};
 pub use relay::{Relay, RelayConfig};
+pub use relays::Relays;
 pub use rule::Way;
 pub use server::work as server_work;
 pub use server::{FileServer, ServerConfig};

@@ -41,8 +41,8 @@ use self::patience::Patience;
 use self::work::{Done, Edited, State, Work};
 use crate::condemned::Condemned;
 use crate::messages::{
-    Chunk, Consistency, FromFileServer, Gone, Held, Invalidate, Lapsed, NotJoined, NotNow, Revoke, ToFileServer,
-    Unread, VisitorKey, WhenStale,
+    Chunk, Consistency, Elsewhere, FromFileServer, Gone, Held, Invalidate, Lapsed, NotJoined, NotNow, Revoke,
+    ToFileServer, Unread, VisitorKey, WhenStale,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
@@ -146,6 +146,8 @@ pub struct Member {
     config: MemberConfig,
     taker: Taker,
     is_up: bool,
+    /// Where the server before has said that the site is.
+    way: Option<String>,
     /// Its start: nothing is known of leases before it.
     began: Time,
     patience: Patience,
@@ -215,6 +217,7 @@ impl Member {
         Self {
             taker,
             is_up: false,
+            way: None,
             began: Time::ZERO,
             patience: Patience::new(config.patience),
             visitor_key,
@@ -543,6 +546,7 @@ impl Member {
             FromFileServer::Chunk(Chunk { hash, bytes }) => self.arrived(hash, bytes),
             FromFileServer::Gone(Gone { hash }) => self.gone(hash),
             FromFileServer::Unread(Unread { hash, text }) => self.unread(hash, &text),
+            FromFileServer::Elsewhere(Elsewhere { address }) => self.way = Some(address),
             _ => {}
         }
     }
@@ -646,6 +650,14 @@ impl Machine for Member {
             self.begin_collection();
         }
         self.pump();
+    }
+
+    fn way(&mut self, _: Time, _: UpstreamId) -> Option<String> {
+        self.way.take()
+    }
+
+    fn has_way(&self, _: UpstreamId) -> bool {
+        self.way.is_some()
     }
 
     fn looks_back(&self, _: UpstreamId) -> bool {

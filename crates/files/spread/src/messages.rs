@@ -25,7 +25,8 @@
 //! ```
 //! Subscribers may fetch the chunks of `Ahead` before the switch. They have no number, so nothing serves them.
 //!
-//! A publisher can lock a path: `Lock`, `KeepLocks` and `Unlock` are in `locks`.
+//! A publisher can lock a path: `Lock`, `KeepLocks` and `Unlock` are in `locks`. The sites of a space are at one node of a
+//! store of several: `Enter`, `Elsewhere` and the change of that node are in `places`.
 //!
 //! A renewal keeps its place behind the offers (**RenewInOrder**), so a lease does not cover offers that are still on
 //! their way. Chunks let everything else pass.
@@ -37,12 +38,14 @@
 
 mod fields;
 mod locks;
+mod places;
 mod publishes;
 mod sites;
 mod subscriptions;
 
 pub use fields::{Counted, Hash, Hashes, MayBe, PathBytes, Perhaps, Sizes, Token, VisitorKey};
 pub use locks::{KeepLocks, Lock, LockOver, Locked, LocksKept, RecallLock, Unlock};
+pub use places::{Elsewhere, Enter, HandOver, HandedOver};
 pub use publishes::{Everywhere, Have, Identity, Missing, Published, Put, Refusal, Refused, Size, Stored, Switch};
 pub use sites::{Change, ChangeKind, Changed, Collect, Collected, Consistency, Standing, Survey, Surveyed, WhenStale};
 pub use subscriptions::{
@@ -90,6 +93,10 @@ family! {
         15 KeepLocks,
         /// Releases a lock.
         16 Unlock,
+        /// Names the space of the session.
+        44 Enter,
+        /// Wants to be the home of a space.
+        46 HandOver,
         /// Ends the session, with the reason.
         39 Goodbye,
     }
@@ -146,6 +153,10 @@ family! {
         42 LockOver,
         /// A chunk that cannot be read at the moment.
         43 Unread,
+        /// The sites are at another node.
+        45 Elsewhere,
+        /// A space is served no longer.
+        47 HandedOver,
     }
 }
 
@@ -178,10 +189,11 @@ impl Message for FromFileServer {
         }
     }
 
-    /// A server that cannot let its subscriber join yet has not let it in: it is not where to stay.
+    /// A server that cannot let its subscriber join yet, or does not have its site, has not let it in: it is not where
+    /// to stay.
     fn welcome(&self) -> Welcomed {
         match self {
-            Self::NotJoined(NotJoined { why: NotNow::NotYet, .. }) => Welcomed::Not,
+            Self::NotJoined(NotJoined { why: NotNow::NotYet, .. }) | Self::Elsewhere(_) => Welcomed::Not,
             _ => Welcomed::Alone,
         }
     }

@@ -1,4 +1,5 @@
-//! The relay of a group: one subscription of each site for all members, and one fetch of each chunk.
+//! The relay of a group for the sites of a space: one subscription of each site for all members, and one fetch of each
+//! chunk.
 //!
 //! ```text
 //!   file server <--Join, Renew, Want-- relay <--Join, Renew, Want-- members
@@ -24,12 +25,11 @@ mod upstream;
 use self::cache::ChunkCache;
 use crate::holders::{Holders, Seat};
 use crate::messages::{
-    Ahead, Chunk, FromFileServer, Gone, Lapsed, Leave, LockOver, NotNow, Refusal, Refused, Release, Revoke,
+    Ahead, Chunk, Elsewhere, FromFileServer, Gone, Lapsed, Leave, LockOver, NotNow, Refusal, Refused, Release, Revoke,
     ToFileServer, Unread, VisitorKey, Want,
 };
 use crate::number::{Number, Revision, SiteKey};
 use crate::rule::Way;
-use crate::tables::RELAY;
 use crate::taker::Taker;
 use crate::wants::Wants;
 use alloc::borrow::ToOwned;
@@ -38,7 +38,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
-use machine::{Machine, Output, Parcel, Port, Table};
+use machine::{Machine, Output, Parcel, Port, UpstreamId};
 use tree::ChunkHash;
 use types::{Broken, GoodbyeReason, Time};
 
@@ -64,6 +64,8 @@ pub struct RelayConfig {
 pub struct Relay {
     config: RelayConfig,
     is_up: bool,
+    /// Where the server before has said that the sites are.
+    way: Option<String>,
     sites: BTreeMap<SiteKey, Site>,
     /// The sites by the relay's own numbers in its session.
     slots: BTreeMap<u32, SiteKey>,
@@ -75,6 +77,29 @@ pub struct Relay {
     /// When it was last looked whose lease is over.
     checked_at: Time,
     outputs: VecDeque<Output>,
+}
+
+/// The figures of a relay's status.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) sites: usize,
+    pub(crate) members: usize,
+    pub(crate) chunks: usize,
+    pub(crate) chunk_bytes: usize,
+    pub(crate) fetched: u64,
+}
+
+impl Figures {
+    /// The figures of two relays together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            sites: self.sites + other.sites,
+            members: self.members + other.members,
+            chunks: self.chunks + other.chunks,
+            chunk_bytes: self.chunk_bytes + other.chunk_bytes,
+            fetched: self.fetched + other.fetched,
+        }
+    }
 }
 
 /// A site that members follow.
@@ -136,6 +161,7 @@ impl Relay {
         Self {
             config,
             is_up: false,
+            way: None,
             sites: BTreeMap::new(),
             slots: BTreeMap::new(),
             last_slot: 0,
@@ -145,6 +171,23 @@ impl Relay {
             checked_at: Time::ZERO,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Whether no site is followed.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.sites.is_empty()
+    }
+
+    /// Keeps at most so many bytes of chunks from now on.
+    pub(crate) fn keep_bytes(&mut self, bytes_max: usize) {
+        self.chunks.cache.keep_bytes(bytes_max);
+    }
+
+    /// The figures of its status.
+    pub(crate) fn figures(&self) -> Figures {
+        let (chunks, chunk_bytes) = self.chunks.cache.size();
+        let members = self.sites.values().map(|site| site.members.connected()).sum::<usize>();
+        Figures { sites: self.sites.len(), members, chunks, chunk_bytes, fetched: self.chunks.fetched }
     }
 
     fn is_broken(&self, way: Way) -> bool {
@@ -259,6 +302,7 @@ impl Machine for Relay {
                 FromFileServer::Chunk(Chunk { hash, bytes }) => return self.arrived(hash, Some(bytes)),
                 FromFileServer::Gone(Gone { hash }) => return self.arrived(hash, None),
                 FromFileServer::Unread(Unread { hash, text }) => return self.unread(hash, text),
+                FromFileServer::Elsewhere(Elsewhere { address }) => self.way = Some(address),
                 _ => {}
             }
         } else {
@@ -281,7 +325,8 @@ impl Machine for Relay {
                 ToFileServer::KeepLocks(keep) => {
                     keep.tokens.into_iter().for_each(|token| self.say(port, LockOver { token }));
                 }
-                ToFileServer::Unlock(_) | ToFileServer::Goodbye(_) => {}
+                ToFileServer::HandOver(hand_over) => self.say(port, refused(hand_over.ticket)),
+                ToFileServer::Enter(_) | ToFileServer::Unlock(_) | ToFileServer::Goodbye(_) => {}
             }
         }
         self.pump();
@@ -313,15 +358,11 @@ impl Machine for Relay {
         self.pump();
     }
 
-    fn status(&self) -> Vec<Table> {
-        let (chunks, bytes) = self.chunks.cache.size();
-        let members = self.sites.values().map(|site| site.members.connected()).sum::<usize>();
-        Vec::from([RELAY.one([
-            ("sites", self.sites.len().into()),
-            ("members", members.into()),
-            ("chunks", chunks.into()),
-            ("chunk_bytes", bytes.into()),
-            ("fetched", self.chunks.fetched.into()),
-        ])])
+    fn way(&mut self, _: Time, _: UpstreamId) -> Option<String> {
+        self.way.take()
+    }
+
+    fn has_way(&self, _: UpstreamId) -> bool {
+        self.way.is_some()
     }
 }

@@ -99,11 +99,13 @@ pub enum Way {
     BelieveChunk,
     /// **FinishOne**: each newer offer ends the fetch of the one before.
     StartOver,
+    /// **HandOverAtRest**: a space is handed over while a publish of it is under way.
+    HandOverEarly,
 }
 
 impl Way {
     /// Each way once.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::AnyIdentity,
         Self::AckEarly,
         Self::OfferEarly,
@@ -150,5 +152,6 @@ impl Way {
         Self::MoveSessions,
         Self::BelieveChunk,
         Self::StartOver,
+        Self::HandOverEarly,
     ];
 }

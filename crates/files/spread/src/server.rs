@@ -26,16 +26,19 @@
 //!    publish of a sequential site revokes the newest revision first, and waits until it is released everywhere, or the
 //!    leases are over (**RevokeFirst**).
 //! 9. While a publisher has the lock of a path, it alone changes the path (**PExcludes**; `locking`).
+//! 10. A node of a store of several has the sites of some spaces. Sessions for others are told where to go (`spaces`).
 
 mod collections;
 mod locking;
 mod publishers;
 mod site;
+mod spaces;
 mod subscribers;
 mod uploads;
 pub mod work;
 
 use self::site::Site;
+use self::spaces::Spaces;
 use self::uploads::Uploads;
 use self::work::{Done, NotDone, SiteChange, SiteState, Work, WorkId};
 use crate::condemned::Condemned;
@@ -68,6 +71,9 @@ pub struct ServerConfig {
     pub collect_after: Duration,
     /// Chunks that a publisher sends in messages of more bytes are announced to subscribers.
     pub announces_over: usize,
+    /// Whether the store is of this process alone, and the server has the sites of all spaces. A node has those that it
+    /// is told of ([`FileServer::adopt`]).
+    pub is_alone: bool,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,
 }
@@ -76,7 +82,14 @@ impl ServerConfig {
     /// The usual settings.
     pub fn new(life: u64) -> Self {
         let (lease, collect_after) = (Duration::from_secs(10), Duration::from_secs(600));
-        Self { lease, life, collect_after, announces_over: OFFER_CONTENT_BYTES_MAX, broken: Broken::NONE }
+        Self {
+            lease,
+            life,
+            collect_after,
+            announces_over: OFFER_CONTENT_BYTES_MAX,
+            is_alone: true,
+            broken: Broken::NONE,
+        }
     }
 }
 
@@ -84,6 +97,7 @@ impl ServerConfig {
 #[derive(Debug)]
 pub struct FileServer {
     config: ServerConfig,
+    spaces: Spaces,
     sites: BTreeMap<SiteKey, Site>,
     /// The sites of subscribers, by their own numbers.
     seats: BTreeMap<(Port, u32), SiteKey>,
@@ -127,6 +141,8 @@ enum Purpose {
     /// The edits from one revision to another.
     Edits(SiteKey, Number, Number),
     Change(Port, u64, SiteKey, SiteChange),
+    /// A space that another node wants.
+    HandOver(Port, u64, String),
 }
 
 impl FileServer {
@@ -137,6 +153,7 @@ impl FileServer {
         Self {
             born: config.life,
             locks: Locks::new(config.life),
+            spaces: Spaces::new(config.is_alone),
             config,
             sites,
             seats: BTreeMap::new(),
@@ -204,6 +221,7 @@ impl FileServer {
             NotDone::NoRoom(text) => (Refusal::NoRoom, text),
             NotDone::NoSite => (Refusal::NoSite, String::new()),
             NotDone::IsThere => (Refusal::IsThere, String::new()),
+            NotDone::Elsewhere => (Refusal::Failed, "its sites have another home by now: try again".to_owned()),
             NotDone::Failed(text) => (Refusal::Failed, text),
         };
         self.refuse(port, ticket, why, text);
@@ -224,6 +242,30 @@ impl FileServer {
         self.under_way.insert(self.last_work, purpose);
         self.last_work
     }
+
+    /// Hears a message of a session whose sites are here.
+    fn hear(&mut self, now: Time, port: Port, message: ToFileServer) {
+        match message {
+            ToFileServer::Join(join) => self.join(now, port, join),
+            ToFileServer::Renew(renew) => self.renew(now, port, &renew),
+            ToFileServer::Hold(hold) => self.hold(now, port, hold),
+            ToFileServer::Leave(Leave { slot }) => self.leave(now, port, slot),
+            ToFileServer::Acquire(acquire) => self.acquire(now, port, acquire),
+            ToFileServer::Release(Release { slot }) => self.release(now, port, slot),
+            ToFileServer::Want(Want { hashes }) => self.want(now, port, hashes),
+            ToFileServer::Have(have) => self.have(now, port, have),
+            ToFileServer::Put(put) => self.put(now, port, put),
+            ToFileServer::Switch(switch) => self.switch(now, port, switch),
+            ToFileServer::Change(change) => self.change(now, port, change),
+            ToFileServer::Collect(collect) => self.collect(now, port, collect.ticket),
+            ToFileServer::Survey(survey) => self.survey(now, port, survey),
+            ToFileServer::Lock(lock) => self.lock(now, port, lock),
+            ToFileServer::KeepLocks(keep) => self.keep_locks(now, port, keep),
+            ToFileServer::Unlock(unlock) => self.unlock(now, unlock),
+            ToFileServer::HandOver(hand_over) => self.hand_over(port, hand_over),
+            ToFileServer::Enter(_) | ToFileServer::Goodbye(_) => {}
+        }
+    }
 }
 
 impl Machine for FileServer {
@@ -243,8 +285,9 @@ impl Machine for FileServer {
         self.wants.lost(port);
         self.collectors.retain(|(of, _)| *of != port);
         self.next_collectors.retain(|(of, _)| *of != port);
-        self.under_way
-            .retain(|_, purpose| !matches!(purpose, Purpose::Request(of, _) | Purpose::Put(of, ..) if *of == port));
+        self.spaces.lost(port);
+        let is_its = |purpose: &Purpose| matches!(purpose, Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::HandOver(of, ..) if *of == port);
+        self.under_way.retain(|_, purpose| !is_its(purpose));
         // Publishes of the session may have waited for locks.
         for key in self.locks.sites() {
             self.grant_locks(now, &key);
@@ -267,25 +310,7 @@ impl Machine for FileServer {
 
     fn handle(&mut self, now: Time, port: Port, message: Parcel) {
         self.now = now;
-        match message.expect::<ToFileServer>() {
-            ToFileServer::Join(join) => self.join(now, port, join),
-            ToFileServer::Renew(renew) => self.renew(now, port, &renew),
-            ToFileServer::Hold(hold) => self.hold(now, port, hold),
-            ToFileServer::Leave(Leave { slot }) => self.leave(now, port, slot),
-            ToFileServer::Acquire(acquire) => self.acquire(now, port, acquire),
-            ToFileServer::Release(Release { slot }) => self.release(now, port, slot),
-            ToFileServer::Want(Want { hashes }) => self.want(now, port, hashes),
-            ToFileServer::Have(have) => self.have(now, port, have),
-            ToFileServer::Put(put) => self.put(now, port, put),
-            ToFileServer::Switch(switch) => self.switch(now, port, switch),
-            ToFileServer::Change(change) => self.change(now, port, change),
-            ToFileServer::Collect(collect) => self.collect(now, port, collect.ticket),
-            ToFileServer::Survey(survey) => self.survey(now, port, survey),
-            ToFileServer::Lock(lock) => self.lock(now, port, lock),
-            ToFileServer::KeepLocks(keep) => self.keep_locks(now, port, keep),
-            ToFileServer::Unlock(unlock) => self.unlock(now, unlock),
-            ToFileServer::Goodbye(_) => {}
-        }
+        self.take(now, port, message.expect());
     }
 
     fn disk(&mut self, now: Time, done: DiskDone) {
@@ -350,6 +375,12 @@ impl Machine for FileServer {
                     self.changed(now, (port, ticket), key, change, changed);
                 }
             }
+            Done::Located(space, place) => self.located(now, &space, place),
+            Done::HandOver(id, term) => {
+                if let Some(Purpose::HandOver(port, ticket, space)) = self.under_way.remove(&id) {
+                    self.may_hand_over(now, (port, ticket), space, term);
+                }
+            }
             Done::Dropped(key, numbers) => self.dropped(now, &key, &numbers),
             Done::Marked(unused) => self.marked(unused),
             Done::Swept(swept) => self.swept(swept),
@@ -364,6 +395,7 @@ impl Machine for FileServer {
                 }
             }
         }
+        self.tell_left();
     }
 
     fn close(&mut self, _: Time) {
@@ -396,7 +428,8 @@ impl Machine for FileServer {
         for key in self.locks.forget(now) {
             self.locks_ended(now, &key);
         }
-        for key in self.sites.keys().cloned().collect::<Vec<_>>() {
+        let spaces = &self.spaces;
+        for key in self.sites.keys().filter(|key| spaces.has(&key.space)).cloned().collect::<Vec<_>>() {
             self.released(now, &key);
             self.drop_revisions(now, &key);
             self.report(now, &key);

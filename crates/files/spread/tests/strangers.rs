@@ -7,20 +7,20 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spread::messages::{
-    Acquire, Ahead, Change, ChangeKind, Chunk, Collect, Consistency, FromFileServer, Gone, Have, Held, Hold, Identity,
-    Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked, LocksKept, Missing, NotJoined, NotNow,
-    Offer, Published, Put, RecallLock, Release, Renew, Renewed, Revoke, Size, Survey, Switch, ToFileServer, Token,
-    Unlock, VisitorKey, Want, WhenStale,
+    Acquire, Ahead, Change, ChangeKind, Chunk, Collect, Consistency, Elsewhere, Enter, FromFileServer, Gone, HandOver,
+    HandedOver, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked,
+    LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Release, Renew, Renewed, Revoke, Size,
+    Survey, Switch, ToFileServer, Token, Unlock, VisitorKey, Want, WhenStale,
 };
-use spread::server_work::{Checked, Merged, MergedTree, NotDone, Settings};
+use spread::server_work::{Checked, Merged, MergedTree, NotDone, Place, Settings};
 use spread::{
-    Client, FileServer, Member, MemberConfig, Number, PATIENCE, Relay, RelayConfig, Request, ServerConfig, SiteKey,
-    Swept, Visit, member_work, server_work,
+    Client, FileServer, Member, MemberConfig, Number, PATIENCE, Relay, RelayConfig, Relays, Request, ServerConfig,
+    SiteKey, Swept, Visit, member_work, server_work,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
 use tree::{ChunkHash, Descent, Growth, Parts, Path, Step};
-use types::{Broken, SessionId, Time};
+use types::{Broken, NodeId, SessionId, Time};
 
 const KEY: VisitorKey = VisitorKey([7; 32]);
 
@@ -39,6 +39,10 @@ fn token() -> impl Strategy<Value = Token> + Clone {
 
 fn hash() -> impl Strategy<Value = ChunkHash> {
     (0..4_u8).prop_map(|of| ChunkHash::of(&[of]))
+}
+
+fn space() -> impl Strategy<Value = String> {
+    select(vec!["main".to_owned(), "docs".to_owned(), String::new()])
 }
 
 fn time() -> impl Strategy<Value = Time> {
@@ -87,7 +91,11 @@ fn to_server() -> impl Strategy<Value = ToFileServer> {
             Change { ticket, kind, keep, lease_ms, consistency, when_stale, space, site }.into()
         }),
         1 => ticket.clone().prop_map(|ticket| Collect { ticket }.into()),
-        1 => (ticket, names()).prop_map(|(ticket, (space, site))| Survey { ticket, space, site }.into()),
+        1 => (ticket.clone(), names()).prop_map(|(ticket, (space, site))| Survey { ticket, space, site }.into()),
+        3 => space().prop_map(|space| Enter { space }.into()),
+        2 => (ticket, 0..3_u16, space()).prop_map(|(ticket, to, space)| {
+            HandOver { ticket, to: NodeId(to), space }.into()
+        }),
     ]
 }
 
@@ -105,6 +113,9 @@ fn from_server() -> impl Strategy<Value = FromFileServer> {
             Joined { slot, asked, lease_ms, number, root, keep, key: KEY, consistency, when_stale, shares, held }.into()
         }),
         1 => (slot.clone(), why).prop_map(|(slot, why)| NotJoined { slot, why }.into()),
+        1 => space().prop_map(|address| Elsewhere { address }.into()),
+        1 => (0..3_u64, any::<bool>(), vec(hash(), 0..3))
+            .prop_map(|(ticket, is_last, hashes)| HandedOver { ticket, term: 9, lease_ms: 1, is_last, hashes }.into()),
         4 => (slot.clone(), number(), hash(), hash(), any::<bool>(), edits).prop_map(
             |(slot, number, root, base, reports, edits)| {
                 Offer { slot, number, root, base, reports, answers: !reports, edits }.into()
@@ -270,6 +281,10 @@ fn server_does(work: Opaque, is_done: bool, hash: ChunkHash) -> Option<DiskDone>
         Work::Mark(_) => Done::Marked(or(is_done, vec![hash], failed())),
         Work::Sweep(_) => Done::Swept(or(is_done, Swept::default(), failed())),
         Work::Read(of) => Done::Read(of, is_done.then(|| Bytes::from_static(b"x"))),
+        Work::Locate(space) if hash == ChunkHash::of(&[0]) => Done::Located(space, Place::At("n2:1".to_owned())),
+        Work::Locate(space) if is_done => Done::Located(space, Place::Here),
+        Work::Locate(space) => Done::Located(space, Place::Away("it is away".to_owned())),
+        Work::HandOver(id, ..) => Done::HandOver(id, or(is_done, 9, failed())),
     }))
 }
 
@@ -313,6 +328,35 @@ proptest! {
     }
 
     #[test]
+    fn the_file_server_of_a_node_lives_on(events in events(), moves in any::<bool>()) {
+        let config = ServerConfig { lease: Duration::from_secs(1), is_alone: false, ..ServerConfig::new(1) };
+        let mut run = Run::new(FileServer::new(config, Vec::new()), Ends { serves: true, has_server: false });
+        for (number, event) in events.into_iter().enumerate() {
+            run.happens(event, server_does);
+            let now = run.now;
+            match number % 7 {
+                2 if moves => run.machine.forget(now, "main"),
+                4 => run.machine.adopt(now, "main", Vec::new(), (Duration::ZERO, vec![ChunkHash::of(&[1])])),
+                5 => run.machine.forget_unused(|_| moves),
+                _ => {}
+            }
+            let (own, leaving) = (run.machine.own_spaces(), run.machine.leaving_spaces());
+            prop_assert!(leaving.iter().all(|(space, _)| !own.contains(space)), "{own:?} {leaving:?}");
+            run.drain();
+        }
+    }
+
+    #[test]
+    fn relays_live_on(events in events()) {
+        let config = RelayConfig { life: 1, cache_bytes: 2, broken: Broken::NONE };
+        let relays = Relays::new(config, vec!["n1:1".to_owned()]);
+        let mut run = Run::new(relays, Ends { serves: true, has_server: true });
+        for event in events {
+            run.happens(event, |_, _, _| None);
+        }
+    }
+
+    #[test]
     fn a_relay_lives_on(events in events()) {
         let relay = Relay::new(RelayConfig { life: 1, cache_bytes: 2, broken: Broken::NONE });
         let mut run = Run::new(relay, Ends { serves: true, has_server: true });
@@ -350,6 +394,7 @@ proptest! {
         let mut run = Run::new(Client::new(7), Ends { serves: false, has_server: true });
         run.machine.ask(Request::Have(vec![ChunkHash::of(&[1])]));
         run.machine.ask(Request::Want(ChunkHash::of(&[1])));
+        run.machine.ask(Request::HandOver("main".to_owned(), NodeId(1)));
         run.machine.lock(Time::ZERO, key(), &Path::parse(b"a/b").unwrap());
         run.machine.hold(Time::ZERO, key(), Number { life: 1, count: 1 }, 8);
         for event in events {

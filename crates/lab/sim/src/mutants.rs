@@ -40,7 +40,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 45] = [
+pub const OF_NAMED_TESTS: [Rule; 46] = [
+    Rule::SitesBeforeClose,
     Rule::LeasesOutliveOpening,
     Rule::PlaceBeforeLease,
     Rule::TellAbandoned,

@@ -3,7 +3,7 @@
 use crate::Content;
 use bytes::Bytes;
 use spread::messages::{ChangeKind, Consistency, VisitorKey};
-use spread::server_work::{Check, NewRevision, NotDone, Settings, SiteChange, SiteState};
+use spread::server_work::{Check, NewRevision, NotDone, Place, Settings, SiteChange, SiteState};
 use spread::{SiteKey, Swept, member_work, server_work, trees};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,6 +223,9 @@ impl Content for ServerDisk {
                 let lies = self.happened.lies.get();
                 Done::Read(hash, bytes.map(|bytes| if lies { [&bytes[1..], b"!"].concat().into() } else { bytes }))
             }
+            // A store of one process has all sites.
+            Work::Locate(space) => Done::Located(space, Place::Here),
+            Work::HandOver(id, ..) => Done::HandOver(id, Err(NotDone::Failed("there is no other node".to_owned()))),
         })
     }
 }
@@ -244,6 +247,8 @@ fn not_done(work: server_work::Work) -> server_work::Done {
         Work::Mark(_) => Done::Marked(Err(why())),
         Work::Sweep(_) => Done::Swept(Err(why())),
         Work::Read(hash) => Done::Read(hash, None),
+        Work::Locate(space) => Done::Located(space, Place::Away("a failing disk".to_owned())),
+        Work::HandOver(id, ..) => Done::HandOver(id, Err(why())),
     }
 }
 

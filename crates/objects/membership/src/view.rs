@@ -156,6 +156,11 @@ impl View {
         numbers.into_iter().collect()
     }
 
+    /// The names of all nodes, by their numbers.
+    pub fn names(&self) -> BTreeMap<NodeId, String> {
+        self.members.iter().map(|(name, member)| (NodeId(member.value.number), name.clone())).collect()
+    }
+
     /// The record of a node.
     ///
     /// # Errors

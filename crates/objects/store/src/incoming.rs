@@ -10,6 +10,8 @@
 //! 2. A shard has arrived when everything is in the page home here that its master had written back as it closed
 //!    (**CopyAfterClose**), and the log has which of its pages are granted. Then it may have its next opening here.
 //! 3. When the link to the master is lost all begins again: it may be another one, in another opening.
+//! 4. Where other data of the node goes with a shard, as published sites do, the close waits for them
+//!    (**SitesBeforeClose**). In the meantime the master serves the shard, and other shards are copied.
 
 use crate::{Record, Store};
 use ::machine::Goodbye;
@@ -37,6 +39,8 @@ enum Stage {
     Copying {
         through: Version,
     },
+    /// Hardly anything is left to copy, and something else has to come before the close.
+    Ready,
     Closing,
     Arrived,
     /// A page cannot be read.
@@ -90,17 +94,31 @@ impl Incoming {
 
 /// The shards that move to this node.
 #[derive(Debug, Default)]
-pub(crate) struct IncomingShards(BTreeMap<Shard, Incoming>);
+pub(crate) struct IncomingShards {
+    shards: BTreeMap<Shard, Incoming>,
+    /// The shards that may close; all of them unless something else goes with them.
+    complete: Option<BTreeSet<Shard>>,
+}
 
 impl IncomingShards {
+    /// Whether the shard moves here.
+    pub(crate) fn has(&self, shard: Shard) -> bool {
+        self.shards.contains_key(&shard)
+    }
+
+    /// Whether everything that goes with a shard is here.
+    fn may_close(&self, shard: Shard) -> bool {
+        self.complete.as_ref().is_none_or(|complete| complete.contains(&shard))
+    }
+
     /// The shard moves here no longer. Returns whether it did.
     pub(crate) fn remove(&mut self, shard: Shard) -> bool {
-        self.0.remove(&shard).is_some()
+        self.shards.remove(&shard).is_some()
     }
 
     /// A shard has another opening. If it comes from there, it begins again.
     pub(crate) fn opened(&mut self, shard: Shard, opening: Opening) {
-        if let Some(incoming) = self.0.get_mut(&shard)
+        if let Some(incoming) = self.shards.get_mut(&shard)
             && incoming.closed.is_some_and(|(closed, _)| closed < opening)
         {
             *incoming = Incoming::new(incoming.from);
@@ -109,7 +127,7 @@ impl IncomingShards {
 
     /// The link to a node is lost: what comes from there begins again.
     pub(crate) fn lost(&mut self, node: NodeId) {
-        for incoming in self.0.values_mut().filter(|incoming| incoming.from == node) {
+        for incoming in self.shards.values_mut().filter(|incoming| incoming.from == node) {
             *incoming = Incoming::new(node);
         }
     }
@@ -119,7 +137,7 @@ impl IncomingShards {
         let is_under_way =
             |incoming: &Incoming| matches!(incoming.stage, Stage::Listing | Stage::Copying { .. } | Stage::Closing);
         let may_begin = |incoming: &Incoming| incoming.stage == Stage::Waiting && is_linked(incoming.from);
-        let find = |is_meant: &dyn Fn(&Incoming) -> bool| self.0.iter().find(|(_, incoming)| is_meant(incoming));
+        let find = |is_meant: &dyn Fn(&Incoming) -> bool| self.shards.iter().find(|(_, incoming)| is_meant(incoming));
         find(&is_under_way).or_else(|| find(&may_begin)).map(|(&shard, _)| shard)
     }
 }
@@ -127,24 +145,37 @@ impl IncomingShards {
 impl Store {
     /// These shards move here, each from another node, and no others do.
     pub fn set_incoming(&mut self, now: Time, moves: &[(Shard, NodeId)]) {
-        let mut before = core::mem::take(&mut self.incoming.0);
+        let mut before = core::mem::take(&mut self.incoming.shards);
         for &(shard, from) in moves.iter().filter(|(_, from)| *from != self.config.node) {
             let kept = before.remove(&shard).filter(|incoming| incoming.from == from);
-            self.incoming.0.insert(shard, kept.unwrap_or_else(|| Incoming::new(from)));
+            self.incoming.shards.insert(shard, kept.unwrap_or_else(|| Incoming::new(from)));
         }
+        self.follow_up(now);
+    }
+
+    /// From now on a shard that moves here is closed at its old node only if it is one of these: what goes with it has
+    /// come.
+    pub fn set_complete(&mut self, now: Time, shards: BTreeSet<Shard>) {
+        for shard in &shards {
+            if let Some(incoming) = self.incoming.shards.get_mut(shard).filter(|it| it.stage == Stage::Ready) {
+                // Pages may have been written back in the meantime.
+                (incoming.stage, incoming.rounds) = (Stage::Waiting, 0);
+            }
+        }
+        self.incoming.complete = Some(shards);
         self.follow_up(now);
     }
 
     /// The shards that have arrived: the openings in which they were served, and the counts at which they are closed.
     pub fn arrived(&self) -> impl Iterator<Item = (Shard, Opening, Version)> + '_ {
         let has_arrived = |(_, incoming): &(&Shard, &Incoming)| incoming.stage == Stage::Arrived;
-        let arrived = self.incoming.0.iter().filter(has_arrived);
+        let arrived = self.incoming.shards.iter().filter(has_arrived);
         arrived.filter_map(|(&shard, incoming)| incoming.closed.map(|(opening, count)| (shard, opening, count)))
     }
 
     /// The shards that move here, and how far each is.
     pub fn incoming(&self) -> impl Iterator<Item = (Shard, &Progress)> {
-        self.incoming.0.iter().map(|(&shard, incoming)| (shard, &incoming.progress))
+        self.incoming.shards.iter().map(|(&shard, incoming)| (shard, &incoming.progress))
     }
 
     /// Goes on with the shard whose turn it is.
@@ -158,7 +189,8 @@ impl Store {
         let has_room = self.master.copy_bytes_waiting() < 2 * self.config.limits.write_back_bytes;
         let is_home = self.master.copies_waiting() == 0;
         let is_logged = self.log.is_durable(self.last_grant);
-        let Some(incoming) = self.incoming.0.get_mut(&shard) else { return };
+        let may_close = self.incoming.may_close(shard) || self.config.broken.is(Rule::SitesBeforeClose);
+        let Some(incoming) = self.incoming.shards.get_mut(&shard) else { return };
         let message = match incoming.stage {
             Stage::Waiting => {
                 incoming.stage = Stage::Listing;
@@ -183,6 +215,11 @@ impl Store {
                     return;
                 }
                 if incoming.round_pages <= CLOSE_BELOW || incoming.rounds >= ROUNDS_MAX {
+                    if !may_close {
+                        incoming.stage = Stage::Ready;
+                        // Another one may have its turn.
+                        return self.copy_incoming(now);
+                    }
                     incoming.stage = Stage::Closing;
                     CloseShard { shard }.into()
                 } else {
@@ -199,7 +236,7 @@ impl Store {
     /// The master of a shard has listed its pages.
     pub(crate) fn pages_listed(&mut self, from: NodeId, listed: PagesListed) {
         let PagesListed { shard, through, is_last, pages } = listed;
-        let Some(incoming) = self.incoming.0.get_mut(&shard) else { return };
+        let Some(incoming) = self.incoming.shards.get_mut(&shard) else { return };
         if incoming.from != from || incoming.stage != Stage::Listing {
             return;
         }
@@ -216,7 +253,7 @@ impl Store {
     /// A page has come.
     pub(crate) fn page_copied(&mut self, from: NodeId, copied: CopiedPage) -> Result<(), Goodbye> {
         let shard = self.config.sharding.of(copied.page);
-        let Some(incoming) = self.incoming.0.get_mut(&shard).filter(|incoming| incoming.from == from) else {
+        let Some(incoming) = self.incoming.shards.get_mut(&shard).filter(|incoming| incoming.from == from) else {
             return Ok(());
         };
         if incoming.asked.remove(&copied.page) {
@@ -230,7 +267,9 @@ impl Store {
     pub(crate) fn page_not_copied(&mut self, from: NodeId, page: NotCopied) {
         let NotCopied { page, why } = page;
         let shard = self.config.sharding.of(page);
-        let Some(incoming) = self.incoming.0.get_mut(&shard).filter(|incoming| incoming.from == from) else { return };
+        let Some(incoming) = self.incoming.shards.get_mut(&shard).filter(|incoming| incoming.from == from) else {
+            return;
+        };
         if incoming.asked.contains(&page) {
             let why = why.unwrap_or_default();
             incoming.progress.trouble = Some(format!("page {page} cannot be read: {why}"));
@@ -241,7 +280,7 @@ impl Store {
     /// The master of a shard has closed it: what it has written back since the last list is copied.
     pub(crate) fn shard_closed(&mut self, now: Time, from: NodeId, closed: ShardClosed) {
         let ShardClosed { shard, opening, count, next_pages } = closed;
-        let Some(incoming) = self.incoming.0.get_mut(&shard) else { return };
+        let Some(incoming) = self.incoming.shards.get_mut(&shard) else { return };
         if incoming.from != from || incoming.stage != Stage::Closing {
             return;
         }

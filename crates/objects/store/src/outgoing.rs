@@ -64,6 +64,11 @@ impl OutgoingShards {
         self.shards.contains_key(&shard)
     }
 
+    /// The node that the shard moves to, if it does.
+    pub(crate) fn goes_to(&self, shard: Shard) -> Option<NodeId> {
+        self.shards.get(&shard).map(|outgoing| outgoing.to)
+    }
+
     /// Whether a shard is closed, and it is not known here which node has its next opening. That node waits for leases
     /// that were given before the close, and this one gives no more of them until its sessions know the shard's place
     /// (**PlaceBeforeLease**).

@@ -47,6 +47,25 @@ impl Store {
         self.follow_up(now);
     }
 
+    /// The shards whose places are known: the node that has each, and the one that it moves to if this is one of the two.
+    pub fn shard_places(&self) -> Vec<(Shard, NodeId, Option<NodeId>)> {
+        let all = (0..self.config.sharding.shards().get()).map(Shard);
+        let place = |shard| {
+            let comes = self.incoming.has(shard).then_some(self.config.node);
+            Some((shard, self.coordinator.place_of(shard)?, comes.or_else(|| self.outgoing.goes_to(shard))))
+        };
+        all.filter_map(place).collect()
+    }
+
+    /// All nodes, with their addresses as far as they are known, and whether each is this one or can be reached.
+    pub fn known_nodes(&self) -> Vec<(NodeId, String, bool)> {
+        let node = |&node: &NodeId| {
+            let (_, address) = self.nodes.addresses.get(&node).cloned().unwrap_or_default();
+            (node, address, node == self.config.node || self.links.port(node).is_some())
+        };
+        self.config.members.iter().map(node).collect()
+    }
+
     /// The place of every shard, if all are known.
     fn placement(&self) -> Option<Placement> {
         let all = 0..self.config.sharding.shards().get();

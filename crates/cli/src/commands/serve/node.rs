@@ -9,6 +9,7 @@
 //! A round is one term of the node under one lease. The store is made again from its directory for each: while the node
 //! had no lease, other nodes may have given counts and opened shards that it knows nothing of.
 
+use super::sites::{Sites, number_of};
 use super::{Counted, Homes, Room, Told, disk_config, recover, store_config};
 use crate::cli::ServeArgs;
 use crate::error::usage;
@@ -19,6 +20,7 @@ use crate::{Error, Result, descriptors};
 use attach::VOLUME_HOMES;
 use database::LocalStore;
 use disk::{DiskError, Progress};
+use files::tables::FILE_SERVER;
 use machine::RoleId;
 use membership::{Cluster, Ended, EtcdUrl, Join, LeasedSpaces, MembershipError, Run, View, Waiting};
 use net::{Host, HostEnd, ListenConfig, ListenError, Listener, Runtime};
@@ -67,7 +69,8 @@ pub(super) fn run(args: &ServeArgs, url: &EtcdUrl, node: &str, output: &mut Outp
     }
     // A term of the node's lease is nothing to the homes, whose owners are fenced by their epochs.
     let (listen, homes) = (args.listen, Homes::start(args, Room::of(args)?, &runtime)?);
-    let mut node = Node { args, cluster: &cluster, name: node, listen, admin, runtime, homes, state, output };
+    let mut node =
+        Node { args, cluster: &cluster, name: node, listen, admin, runtime, homes, sites: None, state, output };
     loop {
         match node.round() {
             Ok(Round::Over) => return Ok(()),
@@ -85,6 +88,8 @@ struct State {
     host: Mutex<Weak<Host>>,
     /// Why the node may not serve much longer, or does not.
     trouble: Mutex<Option<String>>,
+    /// The obstacles of the published sites.
+    of_sites: Mutex<Vec<String>>,
 }
 
 impl State {
@@ -133,9 +138,10 @@ impl State {
                 Some(HostEnd::Failed(why)) => Some(format!("the store has failed: {why}")),
                 _ => None,
             };
-            failed.into_iter().chain(of_troubles.trouble()).collect()
+            let of_sites = of_troubles.of_sites.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            failed.into_iter().chain(of_troubles.trouble()).chain(of_sites).collect()
         };
-        let beside = &[VOLUME_HOMES.described()];
+        let beside = &[VOLUME_HOMES.described(), FILE_SERVER.described()];
         of_current_host(move || of_host.host(), &[store::tables::TABLES, beside], troubles)
     }
 }
@@ -157,6 +163,8 @@ struct Node<'a> {
     admin: Option<SocketAddr>,
     runtime: Runtime,
     homes: Homes,
+    /// A term of the node's lease is nothing to the sites either, whose records have terms of their own.
+    sites: Option<Sites>,
     state: Arc<State>,
     output: &'a mut Output,
 }
@@ -187,7 +195,16 @@ impl Node<'_> {
             return self.end(ended, &run, store);
         }
         let host = store.host().clone();
-        host.listen_with(store.role(), listener, self.homes.beside().chain([store.links()]).collect())?;
+        let sessions_max = self.sessions_max()?;
+        let mut sites = match self.sites.take() {
+            Some(sites) => sites,
+            None => Sites::start(number_of(&view, self.name)?, &view, self.args, &self.runtime)?,
+        };
+        sites.begin(&store);
+        let beside = self.homes.beside().chain([store.links(), sites.beside(sessions_max)]).collect();
+        host.listen_with(store.role(), listener, beside)?;
+        sites.open(self.listen)?;
+        self.sites = Some(sites);
         self.state.serve(&host);
         self.say_ready(&progress, seconds)?;
         let (host_end, ended) = self.serve(&host, &store, &mut run);
@@ -205,14 +222,19 @@ impl Node<'_> {
     /// Serves until the store has ended, or the run has.
     fn serve(&mut self, host: &Host, store: &LocalStore, run: &mut Run<'_>) -> (Option<HostEnd>, Ended) {
         let (is_over, mut told, mut trouble) = (AtomicBool::new(false), Told::default(), None);
+        let mut sites = self.sites.take();
         let state = self.state.clone();
-        thread::scope(|scope| {
+        let served = thread::scope(|scope| {
             let keeper = scope.spawn(|| run.keep(store, &is_over, |trouble| state.set_trouble(trouble)));
             let mut end = None;
             while end.is_none() && !keeper.is_finished() {
                 end = host.wait_end_within(LOOK_EVERY);
                 // A node whose output is not read any longer serves all the same.
                 let _ = told.look(store, self.output);
+                if let Some(sites) = &mut sites {
+                    sites.look(store, self.cluster);
+                    *state.of_sites.lock().unwrap_or_else(PoisonError::into_inner) = sites.troubles();
+                }
                 let now = state.trouble();
                 if now != trouble {
                     let _ = self.say_trouble(now.as_deref());
@@ -222,7 +244,9 @@ impl Node<'_> {
             is_over.store(true, Relaxed);
             let panicked = |_| Ended::LeaseOver("the thread that keeps the lease panicked".to_owned());
             (end, keeper.join().unwrap_or_else(panicked))
-        })
+        });
+        self.sites = sites;
+        served
     }
 
     /// Closes in order, and records that in etcd.
@@ -283,11 +307,14 @@ impl Node<'_> {
         of_etcd && self.state.trouble().is_some()
     }
 
+    fn sessions_max(&self) -> Result<usize> {
+        let files = disk_config(&self.args.store).segments_max + self.homes.room().files();
+        descriptors::sessions_max(files)
+    }
+
     /// Takes the address, which the last round may still have.
     fn listener(&self) -> Result<Listener> {
-        let args = self.args;
-        let sessions_max =
-            descriptors::sessions_max(disk_config(&args.store).segments_max + self.homes.room().files())?;
+        let (args, sessions_max) = (self.args, self.sessions_max()?);
         let config =
             ListenConfig { insecure: args.insecure, sessions_max, ..ListenConfig::new(messages::SERVER, self.listen) };
         let begun = Instant::now();
@@ -312,7 +339,7 @@ impl Node<'_> {
         let args = self.args;
         make_directory(&args.dir)?;
         let disk = disk::Config { cluster: Some(view.store()), ..disk_config(&args.store) };
-        let number = view.number(self.name).ok_or("the store has no such node")?;
+        let number = number_of(view, self.name)?;
         let mut store = store::Config {
             node: number,
             members: view.members(),

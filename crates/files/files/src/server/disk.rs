@@ -7,6 +7,7 @@
 //! Work that may have to wait for a bucket has threads of its own, and no other work waits for them. So chunks that are
 //! put have no order among the other work: the machine relies on a chunk once it knows that it is durable.
 
+use super::homes::Homes;
 use super::records::Spaces;
 use crate::error::FilesError;
 use crate::line::{Line, Threads, contained, lock};
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use chunks::{ChunkError, Chunks};
 use machine::Disk;
 use objects::Db;
-use spread::server_work::{Check, Checked, Done, Merged, NotDone, Work, WorkId};
+use spread::server_work::{Check, Checked, Done, Merged, NotDone, Place, Work, WorkId};
 use spread::{Swept, trees};
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +27,9 @@ use tree::{ChunkHash, Parts, ReadError, Sides};
 
 /// Threads that read chunks.
 const READERS: usize = 4;
+
+/// Threads of a node that search for places.
+const SEARCHERS: usize = 4;
 
 /// Threads that read chunks from a bucket, and that put batches into it.
 const BUCKET_READERS: usize = 32;
@@ -44,7 +48,11 @@ pub(super) struct ServerDisk {
 
 struct Shared {
     dir: PathBuf,
-    chunks: OnceLock<Chunks>,
+    chunks: OnceLock<Arc<Chunks>>,
+    /// Held by the thread that opens them.
+    opening: Mutex<()>,
+    /// Where the sites of a store of several nodes are.
+    homes: Option<Arc<Homes>>,
     spaces: Mutex<Spaces>,
     tell: OnceLock<Tell>,
     line: Line<Work>,
@@ -52,6 +60,10 @@ struct Shared {
     /// Puts alone.
     bucket_puts: Line<Work>,
     bucket_reads: Line<ChunkHash>,
+    /// Changes of records at a node: they may have to wait for other nodes, and chunks do not wait with them.
+    changes: Line<Work>,
+    /// Searches for places at a node, which may have to wait, too.
+    searches: Line<Work>,
 }
 
 /// Chunks of a request that become durable together.
@@ -60,29 +72,50 @@ type Put = (WorkId, Vec<(ChunkHash, Bytes)>);
 impl ServerDisk {
     /// Begins to work on the chunks in a store's directory and the records in `db`.
     pub(super) fn start(db: Db, dir: &Path) -> Result<Arc<Self>, FilesError> {
+        Self::begin(Spaces::new(db), dir, None)
+    }
+
+    /// The same in the directory of a node.
+    pub(super) fn of_node(homes: Arc<Homes>, dir: &Path) -> Result<Arc<Self>, FilesError> {
+        let disk = Self::begin(Spaces::of_node(homes.clone()), dir, Some(homes))?;
+        disk.spawn("files-records", |shared| shared.work_on(&shared.changes))?;
+        (0..SEARCHERS).try_for_each(|_| disk.spawn("files-search", |shared| shared.work_on(&shared.searches)))?;
+        Ok(disk)
+    }
+
+    fn begin(spaces: Spaces, dir: &Path, homes: Option<Arc<Homes>>) -> Result<Arc<Self>, FilesError> {
         let chunks = OnceLock::new();
         if dir.join(CHUNKS).is_dir() {
-            let _ = chunks.set(open_chunks(dir)?);
+            let _ = chunks.set(Arc::new(open_chunks(dir)?));
         }
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
             chunks,
-            spaces: Mutex::new(Spaces::new(db)),
+            opening: Mutex::default(),
+            homes,
+            spaces: Mutex::new(spaces),
             tell: OnceLock::new(),
             line: Line::new(),
             reads: Line::new(),
             bucket_puts: Line::new(),
             bucket_reads: Line::new(),
+            changes: Line::new(),
+            searches: Line::new(),
         });
         let disk = Arc::new(Self { shared, threads: Threads::default() });
         disk.spawn("files-write", Shared::write)?;
         (0..READERS).try_for_each(|_| disk.spawn("files-read", Shared::read))?;
         // A store has a bucket from its start on, or has none.
-        if disk.shared.chunks.get().is_some_and(Chunks::has_bucket) {
+        if disk.shared.chunks.get().is_some_and(|chunks| chunks.has_bucket()) {
             (0..BUCKET_WRITERS).try_for_each(|_| disk.spawn("bucket-write", Shared::write_to_bucket))?;
             (0..BUCKET_READERS).try_for_each(|_| disk.spawn("bucket-read", Shared::read_from_bucket))?;
         }
         Ok(disk)
+    }
+
+    /// The chunks, for one that copies some to them.
+    pub(super) fn open_chunks(&self) -> Result<Arc<Chunks>, FilesError> {
+        self.shared.chunks().cloned()
     }
 
     /// Why the bucket of the chunks cannot be used, if its last request has failed.
@@ -107,11 +140,15 @@ impl Disk for ServerDisk {
     type Done = Done;
 
     fn submit(&self, work: Work) -> bool {
-        if matches!(work, Work::Read(_) | Work::Edits(..)) {
+        let shared = &self.shared;
+        match work {
             // It has no order, and is done by the threads that read.
-            self.shared.work(work);
-        } else {
-            self.shared.line.push(work);
+            Work::Read(_) | Work::Edits(..) => shared.work(work),
+            Work::Locate(_) | Work::HandOver(..) => shared.searches.push(work),
+            Work::Publish(..) | Work::Change(..) | Work::Drop(..) if shared.homes.is_some() => {
+                shared.changes.push(work);
+            }
+            work => shared.line.push(work),
         }
         false
     }
@@ -129,7 +166,9 @@ impl Disk for ServerDisk {
 
 impl Drop for ServerDisk {
     fn drop(&mut self) {
-        let Shared { chunks, line, reads, bucket_puts, bucket_reads, .. } = &*self.shared;
+        let Shared { chunks, line, reads, bucket_puts, bucket_reads, changes, searches, .. } = &*self.shared;
+        changes.end();
+        searches.end();
         line.end();
         reads.end();
         bucket_puts.end();
@@ -155,6 +194,13 @@ impl Shared {
                 Next::Puts(puts) => self.put_or_pass_on(puts),
                 Next::Work(work) => self.work(work),
             }
+        }
+    }
+
+    /// A thread that does the work of a line, in its order.
+    fn work_on(&self, line: &Line<Work>) {
+        while let Some(Some(work)) = line.take(VecDeque::pop_front) {
+            self.work(work);
         }
     }
 
@@ -217,12 +263,16 @@ impl Shared {
     }
 
     /// The chunks, which are made if there are none.
-    fn chunks(&self) -> Result<&Chunks, FilesError> {
+    fn chunks(&self) -> Result<&Arc<Chunks>, FilesError> {
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }
-        // The thread that writes is the only one that opens them.
-        let chunks = open_chunks(&self.dir)?;
+        // One that copies chunks may come at the same time.
+        let _opening = lock(&self.opening);
+        if let Some(chunks) = self.chunks.get() {
+            return Ok(chunks);
+        }
+        let chunks = Arc::new(open_chunks(&self.dir)?);
         Ok(self.chunks.get_or_init(|| chunks))
     }
 
@@ -287,6 +337,17 @@ impl Shared {
             }
             Work::Edits(id, base, root) => self.reads.push(Reading::Edits(id, base, root)),
             Work::Read(hash) => self.reads.push(Reading::Chunk(hash)),
+            Work::Locate(space) => {
+                let place = self.homes.as_ref().map_or(Place::Here, |homes| homes.locate(&space));
+                self.tell(Done::Located(space, place));
+            }
+            Work::HandOver(id, space, to) => {
+                let term = doing(|| match &self.homes {
+                    Some(homes) => homes.hand_over(&space, to),
+                    None => Err(FilesError::Stays(space)),
+                });
+                self.tell(Done::HandOver(id, term));
+            }
         }
     }
 
@@ -362,6 +423,7 @@ fn not_done(error: FilesError) -> NotDone {
     match error {
         FilesError::NoSite(_) => NotDone::NoSite,
         FilesError::IsThere(_) => NotDone::IsThere,
+        FilesError::OtherHome => NotDone::Elsewhere,
         FilesError::Chunks(ChunkError::NoRoom { .. }) => NotDone::NoRoom(error.to_string()),
         FilesError::Chunks(ChunkError::Mismatch { .. } | ChunkError::TooLarge { .. })
         | FilesError::Malformed(_)

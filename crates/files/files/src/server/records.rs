@@ -1,6 +1,8 @@
 //! The records of sites as a file server needs them: all of them at its start, and one at each publish.
 
+use super::homes::Homes;
 use crate::error::FilesError;
+use crate::home::SiteHome;
 use crate::record::{Made, ROOT, Revision, SiteMap, SiteName, SiteRecord};
 use crate::records::{Records, all_sites, draw_key, revisions};
 use objects::{Db, Tx};
@@ -8,6 +10,7 @@ use spread::messages::{ChangeKind, Identity};
 use spread::server_work::{NewRevision, NewSize, Settings, SiteChange, SiteState};
 use spread::{Number, SiteKey, SiteSettings};
 use std::collections::HashMap;
+use std::sync::Arc;
 use types::limits::PUBLISHES_REMEMBERED;
 
 /// The sites of all spaces.
@@ -15,7 +18,7 @@ pub(super) fn load(db: &Db) -> Result<Vec<SiteState>, FilesError> {
     all_sites(db, |tx, space, name, record| state(tx, SiteKey { space: space.to_owned(), name }, &record))
 }
 
-fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<SiteState> {
+pub(super) fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<SiteState> {
     let kept = revisions(tx, record.revisions)?;
     let revision = |it: &Revision| spread::Revision { number: it.full_number(), root: it.root() };
     let publishes = record.publishes.iter().filter_map(|made| {
@@ -31,31 +34,64 @@ fn state(tx: &mut Tx, key: SiteKey, record: &SiteRecord) -> objects::Result<Site
 /// The records of a store, each space opened when it is needed.
 #[derive(Debug)]
 pub(super) struct Spaces {
-    db: Db,
+    store: Store,
     spaces: HashMap<String, Db>,
 }
 
+/// Where the records are.
+#[derive(Debug)]
+enum Store {
+    /// In a store of this process.
+    Own(Db),
+    /// In a store of several nodes.
+    Several(Arc<Homes>),
+}
+
 impl Spaces {
+    /// The records of a store of this process.
     pub(super) fn new(db: Db) -> Self {
-        Self { db, spaces: HashMap::new() }
+        Self { store: Store::Own(db), spaces: HashMap::new() }
+    }
+
+    /// The records of a store of several nodes: those of spaces that are at home here.
+    pub(super) fn of_node(homes: Arc<Homes>) -> Self {
+        Self { store: Store::Several(homes), spaces: HashMap::new() }
+    }
+
+    fn db(&self) -> Result<&Db, FilesError> {
+        match &self.store {
+            Store::Own(db) => Ok(db),
+            Store::Several(homes) => homes.db().ok_or(FilesError::OtherHome),
+        }
     }
 
     fn space(&mut self, name: &str) -> Result<Db, FilesError> {
         if let Some(db) = self.spaces.get(name) {
             return Ok(db.clone());
         }
-        let db = self.db.space(name)?;
+        let db = self.db()?.space(name)?;
         self.spaces.insert(name.to_owned(), db.clone());
         Ok(db)
+    }
+
+    /// The home with which a change of a space's records is compared (rule OneHome).
+    fn home(&self, space: &str) -> Result<Option<SiteHome>, FilesError> {
+        match &self.store {
+            Store::Own(_) => Ok(None),
+            Store::Several(homes) => homes.own_home(space).map(Some),
+        }
     }
 
     /// Makes a revision the head, and drops others, in one transaction.
     pub(super) fn publish(&mut self, new: &NewRevision) -> Result<Settings, FilesError> {
         let site = SiteName::parse(&new.key.name)?;
-        let (db, key) = (self.space(&new.key.space)?, draw_key()?);
+        let (db, key, home) = (self.space(&new.key.space)?, draw_key()?, self.home(&new.key.space)?);
         let Identity { publisher, number } = new.identity;
         let spread::Revision { number: of_revision, root } = new.revision;
         let publish = |tx: &mut Tx| {
+            if !home.map_or(Ok(true), |home| home.is_home(tx))? {
+                return Ok(Err(FilesError::OtherHome));
+            }
             let sites: SiteMap = tx.map(ROOT)?;
             let mut record = match sites.get(tx, site.as_str())? {
                 Some(record) => record,
@@ -88,18 +124,18 @@ impl Spaces {
                 record.publishes.drain(..extra);
                 sites.insert(tx, site.as_str(), &record)?;
             }
-            Ok(record.settings())
+            Ok(Ok(record.settings()))
         };
         match db.transact(publish) {
-            Err(objects::Error::OutcomeUnknown(_)) => Ok(db.transact(publish)?),
-            published => Ok(published?),
+            Err(objects::Error::OutcomeUnknown(_)) => db.transact(publish)?,
+            published => published?,
         }
     }
 
     /// Drops revisions of a site.
     pub(super) fn drop_revisions(&mut self, key: &SiteKey, numbers: &[Number]) -> Result<(), FilesError> {
         let (db, site) = (self.space(&key.space)?, SiteName::parse(&key.name)?);
-        Records::new(db, 0).with(&site, |tx, record| {
+        Records::of_home(db, self.home(&key.space)?).with(&site, |tx, record| {
             for number in numbers {
                 record.revisions.remove(tx, &number.count)?;
             }
@@ -113,11 +149,11 @@ impl Spaces {
     /// [`FilesError::NoSite`], [`FilesError::IsThere`], and the store's.
     pub(super) fn change(&mut self, key: &SiteKey, change: SiteChange) -> Result<Option<SiteState>, FilesError> {
         let site = SiteName::parse(&key.name)?;
-        let is_there = self.db.spaces()?.iter().any(|space| space.name == key.space);
+        let is_there = self.db()?.spaces()?.iter().any(|space| space.name == key.space);
         if change.kind != ChangeKind::Create && !is_there {
             return Err(FilesError::NoSite(site.to_string()));
         }
-        let records = Records::new(self.space(&key.space)?, 0);
+        let records = Records::of_home(self.space(&key.space)?, self.home(&key.space)?);
         match change.kind {
             ChangeKind::Create => {
                 records.create(&site, change.settings)?;

@@ -40,6 +40,16 @@ impl ChunkCache {
         self.clock += 1;
         self.used.insert(self.clock, hash);
         self.chunks.insert(hash, (bytes, self.clock));
+        self.make_room();
+    }
+
+    /// Keeps at most so many bytes from now on.
+    pub(super) fn keep_bytes(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
         while self.bytes > self.bytes_max {
             let Some((_, oldest)) = self.used.pop_first() else { break };
             if let Some((bytes, _)) = self.chunks.remove(&oldest) {
@@ -68,9 +78,11 @@ mod tests {
         cache.put(at_b, b);
         assert_eq!(cache.get(&at_a), Some(a.clone()));
         cache.put(at_c, c.clone());
-        assert_eq!((cache.get(&at_a), cache.get(&at_b), cache.get(&at_c)), (Some(a), None, Some(c)));
+        assert_eq!((cache.get(&at_a), cache.get(&at_b), cache.get(&at_c)), (Some(a), None, Some(c.clone())));
         assert_eq!(cache.size(), (2, 8));
         cache.put(at_d, Bytes::from(vec![4; 11]));
         assert_eq!((cache.get(&at_d), cache.size()), (None, (2, 8)), "it is larger than all of the cache");
+        cache.keep_bytes(4);
+        assert_eq!((cache.get(&at_c), cache.size()), (Some(c), (1, 4)));
     }
 }

@@ -19,6 +19,9 @@ use types::Time;
 const QUIET: Duration = Duration::from_millis(20);
 const SWEEP_WITHIN: Duration = Duration::from_millis(200);
 
+/// How soon a collection is tried again while a space moves.
+const MOVED_WITHIN: Duration = Duration::from_secs(1);
+
 impl FileServer {
     /// Schedules a collection after revisions were dropped.
     pub(super) fn collect_later(&mut self, now: Time) {
@@ -39,6 +42,11 @@ impl FileServer {
         }
         if self.now < self.opens_at && !self.is_broken(Way::SweepAtOnce) {
             self.collect_at = Some(self.collect_at.map_or(self.opens_at, |at| at.min(self.opens_at)));
+            return;
+        }
+        if self.spaces.are_moving() {
+            let at = self.now + MOVED_WITHIN;
+            self.collect_at = Some(self.collect_at.map_or(at, |before| before.min(at)));
             return;
         }
         self.collectors = mem::take(&mut self.next_collectors);

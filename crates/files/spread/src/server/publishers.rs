@@ -50,7 +50,9 @@ impl FileServer {
     /// Ends the session of a publisher with more requests under way than [`PUBLISHER_REQUESTS_MAX`].
     pub(super) fn bound_requests(&mut self, now: Time, port: Port) {
         let of_port = |purpose: &&Purpose| match purpose {
-            Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::Change(of, ..) => *of == port,
+            Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::Change(of, ..) | Purpose::HandOver(of, ..) => {
+                *of == port
+            }
             Purpose::Publish(_) | Purpose::Edits(..) => false,
         };
         let collectors = self.collectors.iter().chain(&self.next_collectors).filter(|(of, _)| *of == port).count();
@@ -391,6 +393,8 @@ impl FileServer {
                 }
                 self.report(now, key);
             }
+            // Its publishers ask again where the sites are.
+            Err(NotDone::Elsewhere) => return self.forget(now, &key.space),
             Err(why) => {
                 if !drops.is_empty() {
                     site.put_back(drops);
@@ -438,6 +442,7 @@ impl FileServer {
     ) {
         let state = match changed {
             Ok(state) => state,
+            Err(NotDone::Elsewhere) => return self.forget(now, &key.space),
             Err(why) => {
                 if let Some(site) = self.sites.get_mut(&key).filter(|_| change.kind == ChangeKind::Remove) {
                     site.is_leaving = false;

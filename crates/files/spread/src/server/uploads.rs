@@ -34,6 +34,13 @@ impl Uploads {
         }
     }
 
+    /// Another server has protected these chunks: so does this one, until then.
+    pub(super) fn keep(&mut self, hashes: Vec<ChunkHash>, until: Time) {
+        if !hashes.is_empty() {
+            self.ended.push((until, hashes.into_iter().collect()));
+        }
+    }
+
     /// A publish was made: its tree protects what it has named.
     pub(super) fn done(&mut self, port: Port) {
         self.sessions.remove(&port);
@@ -49,6 +56,12 @@ impl Uploads {
     /// When the time of one is over next.
     pub(super) fn next_end(&self) -> Option<Time> {
         self.ended.iter().map(|(until, _)| *until).min()
+    }
+
+    /// The chunks of these sessions, and of those that have ended.
+    pub(super) fn of(&self, is_meant: impl Fn(Port) -> bool) -> impl Iterator<Item = &ChunkHash> {
+        let meant = self.sessions.iter().filter(move |(port, _)| is_meant(**port)).map(|(_, upload)| upload);
+        meant.chain(self.ended.iter().map(|(_, upload)| upload)).flatten()
     }
 
     /// All chunks that are protected.

@@ -1,6 +1,6 @@
 //! The disk of a file server, as its machine sees it: chunks, and the records of sites.
 //!
-//! All work but reads is done in order: a later question finds a swept chunk missing, and a switch relies on the check
+//! All work but reads and searches for a place is done in order: a later question finds a swept chunk missing, and a switch relies on the check
 //! before it.
 
 use crate::condemned::Swept;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 use tree::{ChunkHash, Growth, Path, Sides};
-use types::Position;
+use types::{NodeId, Position};
 
 /// The number of a piece of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,21 @@ pub enum Work {
     Sweep(Vec<ChunkHash>),
     /// Read a chunk: at any time.
     Read(ChunkHash),
+    /// Find where the sites of a space are: at any time.
+    Locate(String),
+    /// Find whether a space goes to this node, and the term of its home here.
+    HandOver(WorkId, String, NodeId),
+}
+
+/// Where the sites of a space are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At this node, or nowhere yet, and this is the node where they would be.
+    Here,
+    /// At another node, at this address.
+    At(String),
+    /// Not to be reached, for this reason, for people.
+    Away(String),
 }
 
 /// A tree to be checked.
@@ -206,6 +221,8 @@ pub enum NotDone {
     NoSite,
     /// There is such a site already.
     IsThere,
+    /// The sites of the space have another home, or their home has another term (**OneHome**).
+    Elsewhere,
     /// Another reason, for people.
     Failed(String),
 }
@@ -237,6 +254,10 @@ pub enum Done {
     Swept(Result<Swept, NotDone>),
     /// The outcome of [`Work::Read`]: none if the chunk is missing or damaged.
     Read(ChunkHash, Option<Bytes>),
+    /// The outcome of [`Work::Locate`].
+    Located(String, Place),
+    /// The outcome of [`Work::HandOver`]: the term.
+    HandOver(WorkId, Result<u64, NotDone>),
     /// The outcome of [`Work::Read`]: the disk does not know what the chunk is like, for this reason.
     Unread(ChunkHash, String),
 }

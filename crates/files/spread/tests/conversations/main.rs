@@ -42,7 +42,7 @@ fn publishers_say_what_is_written() {
 }
 
 /// A conversation for each way to break a rule, which hears it.
-const HEARS: [(Way, &str); 46] = [
+const HEARS: [(Way, &str); 47] = [
     (Way::AnyIdentity, "file-server-lost-answer"),
     (Way::AckEarly, "file-server-publish"),
     (Way::OfferEarly, "file-server-publish"),
@@ -89,6 +89,7 @@ const HEARS: [(Way, &str); 46] = [
     (Way::MoveSessions, "member-visitors"),
     (Way::BelieveChunk, "relay-chunks"),
     (Way::StartOver, "member-finishes"),
+    (Way::HandOverEarly, "file-server-hand-over"),
 ];
 
 #[test]
@@ -231,4 +232,26 @@ fn is_everywhere_too_early(broken: Broken<Way>) -> bool {
 fn clocks_that_differ_need_their_rule() {
     assert!(!is_everywhere_too_early(Broken::NONE));
     assert!(is_everywhere_too_early(Broken::rule(Way::SameClocks)));
+}
+
+/// Returns whether a publish is acknowledged by the home before, after the space was handed over.
+fn publishes_after_the_hand_over(broken: Broken<Way>) -> bool {
+    let script = "\
+> node starts
+> adopts 1.1=t1
+> p enter main
+> p switch 1 id=7.2 base=t1 root=t2
+> disk checked 1 whole
+> m hand-over 2 1
+> disk may-hand-over 3 9
+> disk published 2";
+    let played = play(script, ServerScript::new(broken));
+    let (handed_over, published) = (played.find("HandedOver"), played.find("> disk published"));
+    handed_over.expect("it is handed over") < published.expect("it is in the script")
+}
+
+#[test]
+fn a_space_at_rest_needs_its_rule() {
+    assert!(!publishes_after_the_hand_over(Broken::NONE));
+    assert!(publishes_after_the_hand_over(Broken::rule(Way::HandOverEarly)));
 }

@@ -3,7 +3,7 @@
 
 use crate::play::Player;
 use crate::words::{Names, Words, from_server, in_ms, key, ms, number, show, show_to, sized};
-use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, Waiter};
+use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port, UpstreamId, Waiter};
 use spread::member_work::{Applied, Done, State, Work};
 use spread::messages::{VisitorKey, WhenStale};
 use spread::{FetchedContent, Member, MemberConfig, Opened, PATIENCE, READY, Swept, Visit, Way};
@@ -161,6 +161,10 @@ impl Player for MemberScript {
         let parts: Vec<_> = event.split(' ').collect();
         match parts[..] {
             ["at", time] => self.pass(ms(time)?),
+            ["way"] => {
+                let way = self.member.way(self.now, UpstreamId::ONLY);
+                writeln!(self.said, "= {}", way.as_deref().unwrap_or("-")).unwrap();
+            }
             ["starts", ref words @ ..] => {
                 // `directories`: by its record, it has only those.
                 let set = Words(words);

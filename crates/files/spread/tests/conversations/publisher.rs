@@ -3,12 +3,12 @@
 use crate::play::Player;
 use crate::words::{Names, Words, from_server, key, ms, number, show, show_to, show_token, token};
 use bytes::Bytes;
-use machine::{Machine, Output, Parcel, Port};
+use machine::{Machine, Output, Parcel, Port, UpstreamId};
 use spread::messages::Size;
 use spread::{Answer, Client, HELD, Locking, Request, Revision, Ticket};
 use std::fmt::Write as _;
 use tree::Path;
-use types::Time;
+use types::{NodeId, Time};
 
 /// The reader's number for its site.
 const SLOT: u32 = 0;
@@ -53,6 +53,7 @@ impl PublisherScript {
             }
             ["collect"] => Request::Collect,
             ["survey"] => Request::Survey(key()),
+            ["hand-over", to] => Request::HandOver(key().space, NodeId(to.parse().ok()?)),
             ["want", name] => Request::Want(names.hash(name)),
             _ => return None,
         })
@@ -76,6 +77,7 @@ impl PublisherScript {
             Some(Answer::Refused(why, head, text)) => {
                 format!("{why:?}, the newest is {} {text}", show(head)).trim_end().to_owned()
             }
+            Some(Answer::HandedOver { term, hashes, .. }) => format!("HandedOver {term}{}", names.list(&hashes)),
             Some(other) => format!("{other:?}"),
         };
         writeln!(self.said, "= {said}").unwrap();
@@ -90,6 +92,16 @@ impl Player for PublisherScript {
             ["at", time] => self.pass(ms(time)?),
             ["up", "connected"] => self.client.connected(self.now, Port::SERVER),
             ["up", "lost"] => self.client.disconnected(self.now, Port::SERVER),
+            // What it asks for later goes where the sites of this space are.
+            ["of", space] => {
+                self.client = Client::of_space(7, space);
+                self.client.start(self.now);
+            }
+            ["way"] => {
+                let has_way = self.client.has_way(UpstreamId::ONLY);
+                let way = self.client.way(self.now, UpstreamId::ONLY);
+                writeln!(self.said, "= {has_way} {}", way.as_deref().unwrap_or("-")).unwrap();
+            }
             ["up", ref words @ ..] => {
                 let message = from_server(&mut self.names, SLOT, words)?;
                 self.client.handle(self.now, Port::SERVER, Parcel::new(message));

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use machine::{DiskDone, Machine, Opaque, Output, Parcel, Port};
 use spread::messages::{ChangeKind, Consistency, Identity, VisitorKey};
 use spread::server_work::{
-    Check, Checked, Compare, Done, Merged, MergedTree, NewSize, NotDone, Settings, SiteChange, SiteState, Work, WorkId,
+    Check, Checked, Compare, Done, Merged, MergedTree, NewSize, NotDone, Place, Settings, SiteChange, SiteState, Work,
+    WorkId,
 };
 use spread::{FileServer, ServerConfig, Swept, Way};
 use std::fmt::Write as _;
@@ -54,6 +55,13 @@ impl ServerScript {
         let config =
             ServerConfig { lease: LEASE, collect_after, announces_over: ANNOUNCES_OVER, broken: self.broken, ..usual };
         self.server = FileServer::new(config, sites);
+        self.server.start(self.now);
+    }
+
+    /// A node of a store of several starts, which has no sites yet.
+    fn node_starts(&mut self) {
+        let usual = ServerConfig { lease: LEASE, is_alone: false, ..ServerConfig::new(1) };
+        self.server = FileServer::new(ServerConfig { broken: self.broken, ..usual }, Vec::new());
         self.server.start(self.now);
     }
 
@@ -137,6 +145,12 @@ impl ServerScript {
             }
             ["marked", "fails", ref why @ ..] => Done::Marked(Err(failed(why))),
             ["marked", ref chunks @ ..] => Done::Marked(Ok(self.names.hashes(chunks))),
+            ["located", space, "here"] => Done::Located(space.to_owned(), Place::Here),
+            ["located", space, "at", address] => Done::Located(space.to_owned(), Place::At(address.to_owned())),
+            ["located", space, "away", ref why @ ..] => Done::Located(space.to_owned(), Place::Away(why.join(" "))),
+            ["may-hand-over", of, term] => Done::HandOver(id(of)?, Ok(term.parse().ok()?)),
+            ["may-not-hand-over", of, ref why @ ..] => Done::HandOver(id(of)?, Err(failed(why))),
+            ["published", of, "elsewhere"] => Done::Published(id(of)?, Err(NotDone::Elsewhere)),
             ["swept", chunks] => Done::Swept(Ok(Swept { chunks: chunks.parse().ok()?, bytes: 0 })),
             ["read", name] => Done::Read(self.names.hash(name), Some(Bytes::from(name.to_owned()))),
             ["unread", name] => Done::Read(self.names.hash(name), None),
@@ -188,6 +202,8 @@ impl ServerScript {
                 format!("Sweep {}", chunks.join(" "))
             }
             Work::Read(hash) => format!("Read {}", names.name(hash)),
+            Work::Locate(space) => format!("Locate {space}"),
+            Work::HandOver(WorkId(id), space, to) => format!("HandOver {id} {space} to={}", to.0),
         };
         writeln!(self.said, "disk {said}").unwrap();
     }
@@ -201,6 +217,19 @@ impl Player for ServerScript {
             ["starts", life, ref rest @ ..] => {
                 let record = self.record(rest)?;
                 self.starts(Words(&[life]).parsed("life")?, vec![record]);
+            }
+            ["node", "starts"] => self.node_starts(),
+            ["adopts", ref rest @ ..] => {
+                let record = self.record(rest)?;
+                self.server.adopt(self.now, "main", vec![record], (LEASE, Vec::new()));
+            }
+            ["forgets"] => self.server.forget(self.now, "main"),
+            ["copies"] => writeln!(self.said, "= {}", self.server.begin_copy()).unwrap(),
+            ["has", "copied"] => self.server.end_copy(),
+            ["spaces"] => {
+                let own = self.server.own_spaces();
+                let leaving: Vec<_> = self.server.leaving_spaces().into_iter().map(|(space, _)| space).collect();
+                writeln!(self.said, "= {}; leaving {}", own.join(","), leaving.join(",")).unwrap();
             }
             ["disk", ref words @ ..] => self.disk(words)?,
             [link, "lost"] => self.server.disconnected(self.now, port(link)?),

@@ -11,11 +11,11 @@
 use bytes::Bytes;
 use machine::Port;
 use spread::messages::{
-    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FromFileServer,
-    Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock, LockOver, Locked,
-    LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused, Release, Renew,
-    Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token, Unlock, Unread, VisitorKey, Want,
-    WhenStale,
+    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Elsewhere, Enter, Everywhere,
+    FromFileServer, Gone, HandOver, HandedOver, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks,
+    Lapsed, Leave, Lock, LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock,
+    Refusal, Refused, Release, Renew, Renewed, Revoke, Size, Stored, Survey, Surveyed, Switch, ToFileServer, Token,
+    Unlock, Unread, VisitorKey, Want, WhenStale,
 };
 use spread::{Number, Revision, SiteKey, SiteSettings};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 use tree::ChunkHash;
-use types::{SessionId, Time};
+use types::{NodeId, SessionId, Time};
 
 pub(crate) fn key() -> SiteKey {
     SiteKey { space: "main".to_owned(), name: "shop".to_owned() }
@@ -221,6 +221,8 @@ pub(crate) fn to_server(names: &mut Names, slot: u32, parts: &[&str]) -> Option<
         ["release"] => Release { slot }.into(),
         ["collect", _] => Collect { ticket: ticket()? }.into(),
         ["survey", _] => Survey { ticket: ticket()?, space, site }.into(),
+        ["enter", space] => Enter { space: space.to_owned() }.into(),
+        ["hand-over", _, to] => HandOver { ticket: ticket()?, to: NodeId(to.parse().ok()?), space }.into(),
         _ => return None,
     })
 }
@@ -275,6 +277,12 @@ pub(crate) fn from_server(names: &mut Names, slot: u32, parts: &[&str]) -> Optio
         }
         ["gone", name] => Gone { hash: names.hash(name) }.into(),
         ["unread", name, ref why @ ..] => Unread { hash: names.hash(name), text: why.join(" ") }.into(),
+        ["elsewhere", address] => Elsewhere { address: address.to_owned() }.into(),
+        ["handed-over", _, term, ref chunks @ ..] => {
+            let (term, is_last) = (term.parse().ok()?, !words.has("more"));
+            let chunks: Vec<&str> = chunks.iter().copied().filter(|word| *word != "more").collect();
+            HandedOver { ticket: ticket()?, term, lease_ms: 1000, is_last, hashes: names.hashes(&chunks) }.into()
+        }
         ["missing", _, ref chunks @ ..] => Missing { ticket: ticket()?, hashes: names.hashes(chunks) }.into(),
         ["stored", _] => Stored { ticket: ticket()? }.into(),
         ["published", _, of, ..] => {
@@ -348,6 +356,8 @@ pub(crate) fn show_to(names: &Names, message: ToFileServer) -> String {
         }
         ToFileServer::Collect(Collect { ticket }) => format!("Collect {ticket}"),
         ToFileServer::Survey(Survey { ticket, .. }) => format!("Survey {ticket}"),
+        ToFileServer::Enter(Enter { space }) => format!("Enter {space}"),
+        ToFileServer::HandOver(HandOver { ticket, to, .. }) => format!("HandOver {ticket} to={}", to.0),
         ToFileServer::Goodbye(goodbye) => format!("Goodbye {goodbye:?}"),
     }
 }
@@ -396,6 +406,11 @@ pub(crate) fn show_from(names: &Names, message: FromFileServer) -> String {
         }
         FromFileServer::Gone(Gone { hash }) => format!("Gone {}", names.name(hash)),
         FromFileServer::Unread(Unread { hash, text }) => format!("Unread {} {text}", names.name(hash)),
+        FromFileServer::Elsewhere(Elsewhere { address }) => format!("Elsewhere {address}"),
+        FromFileServer::HandedOver(HandedOver { ticket, term, is_last, hashes, .. }) => {
+            let more = if is_last { "" } else { " more" };
+            format!("HandedOver {ticket} term={term}{}{more}", names.list(&hashes))
+        }
         FromFileServer::Missing(Missing { ticket, hashes }) => format!("Missing {ticket}{}", names.list(&hashes)),
         FromFileServer::Stored(Stored { ticket }) => format!("Stored {ticket}"),
         FromFileServer::Published(Published { ticket, number, root, is_new }) => {

@@ -59,7 +59,11 @@ fn fixed_fields_that_are_cut_are_refused_by_name() {
 }
 
 /// The bytes of meta that the shortest message of each kind has: its fields, without lists and texts to the end.
-const FIXED: [(u8, usize); 41] = [
+const FIXED: [(u8, usize); 45] = [
+    (44, 2),
+    (45, 2),
+    (46, 8 + 2 + 2),
+    (47, 8 + 8 + 4 + 4),
     (1, 4 + 8 + 8 + 16 + 16 + 2 + 2),
     (2, 4 + 8 + 16),
     (3, 4 + 16),

@@ -1,18 +1,19 @@
 //! The largest message of each kind is taken, and nothing larger is said or heard.
 
-use crate::samples::{HEAD, Sample, TOKEN, hash, hear, join, lock, put, refused, switch};
+use crate::samples::{HEAD, Sample, TOKEN, hand_over, hash, hear, join, lock, put, refused, switch};
 use bytes::Bytes;
 use framing::{Header, PIECE, WireError};
 use spread::messages::{
-    Ahead, Chunk, Consistency, FILE_SERVER, Have, Join, Joined, KeepLocks, Lock, Missing, Offer, Put, Refusal, Refused,
-    Renew, SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want, WhenStale,
+    Ahead, Chunk, Consistency, Elsewhere, Enter, FILE_SERVER, HandOver, HandedOver, Have, Join, Joined, KeepLocks,
+    Lock, Missing, Offer, Put, Refusal, Refused, Renew, SUBSCRIBER, Standing, Surveyed, Switch, VisitorKey, Want,
+    WhenStale,
 };
 use tree::limits::CHUNK_BYTES_MAX;
 use types::Time;
 use types::limits::{
-    CHUNKS_PER_PUT_MAX, EDITS_BYTES_MAX, FRAME_BYTES_MAX, HASHES_PER_MESSAGE_MAX, HOLDS_PER_SUBSCRIBER_MAX,
-    LOCK_PATH_BYTES_MAX, LOCKS_PER_PUBLISHER_MAX, NOTE_BYTES_MAX, PIECE_BYTES_MAX, PUT_BYTES_MAX, REFUSAL_BYTES_MAX,
-    SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
+    ADDRESS_BYTES_MAX, CHUNKS_PER_PUT_MAX, EDITS_BYTES_MAX, FRAME_BYTES_MAX, HASHES_PER_MESSAGE_MAX,
+    HOLDS_PER_SUBSCRIBER_MAX, LOCK_PATH_BYTES_MAX, LOCKS_PER_PUBLISHER_MAX, NOTE_BYTES_MAX, PIECE_BYTES_MAX,
+    PUT_BYTES_MAX, REFUSAL_BYTES_MAX, SITE_NAME_BYTES_MAX, SPACE_NAME_BYTES_MAX,
 };
 
 /// Messages with this many more things in their lists, and bytes in their bodies, than the most that they may have.
@@ -54,6 +55,10 @@ fn with_more(more: usize) -> Vec<Sample> {
         Sample::to(Switch { space: name(SPACE_NAME_BYTES_MAX), ..switch(None) }),
         Sample::to(Switch { site: name(SITE_NAME_BYTES_MAX), ..switch(None) }),
         Sample::to(Switch { locks: vec![TOKEN; LOCKS_PER_PUBLISHER_MAX + more], ..switch(None) }),
+        Sample::to(Enter { space: name(SPACE_NAME_BYTES_MAX) }),
+        Sample::to(HandOver { space: name(SPACE_NAME_BYTES_MAX), ..hand_over() }),
+        Sample::from(Elsewhere { address: name(ADDRESS_BYTES_MAX) }),
+        Sample::from(HandedOver { ticket, term: 8, lease_ms, is_last: true, hashes: hashes.clone() }),
         Sample::to(Lock { space: name(SPACE_NAME_BYTES_MAX), ..lock() }),
         Sample::to(Lock { site: name(SITE_NAME_BYTES_MAX), ..lock() }),
         Sample::to(Lock { path: vec![b'n'; LOCK_PATH_BYTES_MAX + more], ..lock() }),

@@ -5,14 +5,14 @@ use framing::{Codec, Inbox, WireError, frames_of};
 use machine::{Goodbye, Parcel};
 use spread::Number;
 use spread::messages::{
-    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Everywhere, FILE_SERVER,
-    FromFileServer, Gone, Have, Held, Hold, Identity, Invalidate, Join, Joined, KeepLocks, Lapsed, Leave, Lock,
-    LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put, RecallLock, Refusal, Refused,
-    Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing, Stored, Survey, Surveyed, Switch, ToFileServer, Token,
-    Unlock, Unread, VisitorKey, Want, WhenStale,
+    Acquire, Ahead, Change, ChangeKind, Changed, Chunk, Collect, Collected, Consistency, Elsewhere, Enter, Everywhere,
+    FILE_SERVER, FromFileServer, Gone, HandOver, HandedOver, Have, Held, Hold, Identity, Invalidate, Join, Joined,
+    KeepLocks, Lapsed, Leave, Lock, LockOver, Locked, LocksKept, Missing, NotJoined, NotNow, Offer, Published, Put,
+    RecallLock, Refusal, Refused, Release, Renew, Renewed, Revoke, SUBSCRIBER, Size, Standing, Stored, Survey,
+    Surveyed, Switch, ToFileServer, Token, Unlock, Unread, VisitorKey, Want, WhenStale,
 };
 use tree::ChunkHash;
-use types::{GoodbyeReason, Time};
+use types::{GoodbyeReason, NodeId, Time};
 
 pub(crate) const HEAD: Number = Number { life: 2, count: 17 };
 const BEFORE: Number = Number { life: 1, count: 16 };
@@ -50,6 +50,10 @@ pub(crate) fn switch(base: Option<ChunkHash>) -> Switch {
 pub(crate) fn lock() -> Lock {
     let (space, site, path) = ("main".to_owned(), "shop".to_owned(), b"a/b".to_vec());
     Lock { identity: Identity { publisher: 7, number: 3 }, space, site, path }
+}
+
+pub(crate) fn hand_over() -> HandOver {
+    HandOver { ticket: 3, to: NodeId(2), space: "main".to_owned() }
 }
 
 pub(crate) fn put(chunks: Vec<(ChunkHash, Bytes)>) -> Put {
@@ -94,6 +98,8 @@ fn to_server() -> Vec<ToFileServer> {
         lock().into(),
         KeepLocks { asked, publisher: 7, tokens: vec![TOKEN] }.into(),
         Unlock { identity: Identity { publisher: 7, number: 3 } }.into(),
+        Enter { space: "main".to_owned() }.into(),
+        hand_over().into(),
         Goodbye { reason: GoodbyeReason::Done, text: "ends".to_owned() }.into(),
     ]
 }
@@ -144,6 +150,8 @@ fn from_server() -> Vec<FromFileServer> {
         LocksKept { asked, lease_ms }.into(),
         RecallLock { token: TOKEN }.into(),
         LockOver { token: TOKEN }.into(),
+        Elsewhere { address: "n2:7411".to_owned() }.into(),
+        HandedOver { ticket, term: 8, lease_ms, is_last: true, hashes: vec![hash(0xAA)] }.into(),
     ];
     let refusals = [
         Refusal::Overtaken,

@@ -153,8 +153,8 @@ fn one_seed_is_one_run() {
 }
 
 /// Ways that a conversation notices: `tests/conversations`.
-const OF_CONVERSATIONS: [Way; 5] =
-    [Way::LateOffer, Way::OldList, Way::CountFromAnswer, Way::SameClocks, Way::TakeForAnswer];
+const OF_CONVERSATIONS: [Way; 6] =
+    [Way::LateOffer, Way::OldList, Way::CountFromAnswer, Way::SameClocks, Way::TakeForAnswer, Way::HandOverEarly];
 
 /// Ways to break a rule of sequential sites.
 const OF_SEQUENTIAL: [Way; 5] =

@@ -204,6 +204,25 @@ pub(crate) fn a_shard_arrives_with_all_that_its_master_had_as_it_closed() {
     assert!(granted.iter().all(|page| page.number >= 9), "pages below were granted before: {granted:?}");
 }
 
+/// The master serves a shard until the sites that go with it are here. What was written back in the meantime is copied
+/// then.
+#[test]
+pub(crate) fn a_shard_is_not_closed_before_its_sites_are_here() {
+    let mut driver = coming();
+    driver.store.set_complete(driver.now, [].into());
+    driver.hear(LINK, list(&[(page(1), 5)], 6));
+    driver.hear(LINK, CopiedPage { page: page(1), version: Version(5), image: image("five") });
+    driver.run();
+    assert_eq!(asked(&mut driver), [], "it waits");
+    driver.store.set_complete(driver.now, [MOVED].into());
+    driver.run();
+    assert_eq!(asked(&mut driver), [], "another shard is complete");
+    driver.store.set_complete(driver.now, [COMING].into());
+    driver.run();
+    assert_eq!(asked(&mut driver), [ListPages { shard: COMING, above: Version(6) }.into()]);
+    assert_eq!(driver.hear(LINK, list(&[], 7)), [CloseShard { shard: COMING }.into()]);
+}
+
 /// A redirector may judge by a lease of the last master until that has run out.
 #[test]
 pub(crate) fn leases_of_the_last_master_outlast_a_move() {
