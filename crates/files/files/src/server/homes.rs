@@ -220,3 +220,73 @@ impl Homes {
         if goes { self.own_home(space).map(|home| home.term) } else { Err(stays()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::{NonZeroU16, NonZeroU32};
+
+    const OWN: NodeId = NodeId(1);
+    const OTHER: NodeId = NodeId(2);
+
+    /// A store of two nodes, of which the other one is at `b:1`. All shards are at `node`, and may move.
+    fn places(node: NodeId, to: Option<NodeId>, other_is_up: bool) -> Places {
+        let sharding = Sharding::new(NonZeroU16::new(4).unwrap(), NonZeroU32::MIN);
+        let at =
+            |name: &str, address: &str, is_up| NodeAt { name: name.to_owned(), address: address.to_owned(), is_up };
+        let nodes = [(OWN, at("n1", "a:1", true)), (OTHER, at("n2", "b:1", other_is_up))];
+        let shards = (0..4).map(|shard| (Shard(shard), ShardAt { node, to })).collect();
+        Places { sharding, shards, nodes: nodes.into() }
+    }
+
+    fn homes() -> Homes {
+        let homes = Homes::new(OWN);
+        homes.set_db(Db::in_memory().unwrap());
+        homes
+    }
+
+    fn locate(homes: &Homes, places: Places) -> Place {
+        homes.set_places(places);
+        homes.locate("main")
+    }
+
+    fn away(place: Place) -> String {
+        if let Place::Away(why) = place { why } else { panic!("{place:?}") }
+    }
+
+    #[test]
+    fn sites_are_at_their_home_or_made_where_their_shard_is() {
+        assert!(away(Homes::new(OWN).locate("main")).contains("not open yet"));
+        let homes = homes();
+        assert_eq!(locate(&homes, places(OWN, None, true)), Place::Here);
+        assert_eq!(locate(&homes, places(OTHER, None, true)), Place::At("b:1".to_owned()));
+        assert_eq!(locate(&homes, places(OTHER, Some(OWN), true)), Place::Here);
+        assert_eq!(locate(&homes, places(OWN, Some(OTHER), true)), Place::At("b:1".to_owned()));
+        let missed = away(locate(&homes, places(OTHER, None, false)));
+        assert!(missed.contains("node 'n2' is away, which has the sites of space 'main'"), "{missed}");
+        assert_eq!(homes.locate("missing"), Place::Here, "it is made with its first site");
+        // The record counts.
+        let db = homes.db().unwrap();
+        db.transact(|tx| SiteHome { node: OTHER.0, term: 5 }.set(tx)).unwrap();
+        assert_eq!(locate(&homes, places(OWN, None, true)), Place::At("b:1".to_owned()));
+        assert!(away(locate(&homes, places(OWN, None, false))).contains("node 'n2' is away"));
+        db.transact(|tx| SiteHome { node: OWN.0, term: 5 }.set(tx)).unwrap();
+        assert!(away(locate(&homes, places(OWN, None, true))).contains("not open yet"), "it is to be taken up first");
+    }
+
+    #[test]
+    fn a_space_is_handed_over_to_the_node_of_its_shard_and_to_no_other() {
+        let homes = homes();
+        let hand_over = |places, to| {
+            homes.set_places(places);
+            homes.hand_over("main", to)
+        };
+        for stays in [hand_over(places(OWN, None, true), OTHER), hand_over(places(OTHER, Some(OWN), true), OWN)] {
+            assert!(matches!(&stays, Err(FilesError::Stays(space)) if space == "main"), "{stays:?}");
+        }
+        assert!(matches!(homes.hand_over("missing", OTHER), Err(FilesError::Stays(_))));
+        let term = hand_over(places(OWN, Some(OTHER), true), OTHER).unwrap();
+        assert_eq!(homes.own_home("main").unwrap().term, term);
+        assert_ne!(homes.next_home("main").unwrap().term, term);
+    }
+}

@@ -44,6 +44,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often homes are looked at without news.
 const HOMES_EVERY: Duration = Duration::from_secs(10);
 
+/// How long sites may fail to come before operators are told.
+const TROUBLE_AFTER: Duration = Duration::from_secs(10);
+
 /// How soon something is tried again that has failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -78,7 +81,8 @@ struct Shared {
     is_over: Arc<AtomicBool>,
     /// The shards that move here and whose sites are here.
     complete: Mutex<BTreeSet<Shard>>,
-    trouble: Mutex<Option<String>>,
+    /// The obstacle to the move of sites that should be here, and since when there is one.
+    trouble: Mutex<Option<(Instant, String)>>,
     /// Since when spaces are being handed over.
     leaving: Mutex<HashMap<String, Instant>>,
 }
@@ -125,9 +129,9 @@ impl NodeSites {
         lock(&self.shared.complete).iter().copied().collect()
     }
 
-    /// The obstacle to the move of sites that should be here, if there is one.
+    /// The obstacle to the move of sites that should be here, if there has been one for some time.
     pub fn trouble(&self) -> Option<String> {
-        lock(&self.shared.trouble).clone()
+        lock(&self.shared.trouble).clone().filter(|(since, _)| since.elapsed() > TROUBLE_AFTER).map(|(_, why)| why)
     }
 
     /// Asks why the bucket of the chunks cannot be used, if its last request has failed.
@@ -203,7 +207,11 @@ impl Shared {
         }
         let own = self.homes.own;
         let moves = |number: &u32| places.home_of(*number) == Some(own);
-        *lock(&self.trouble) = left.iter().find(|(number, _)| moves(number)).map(|(_, why)| why.clone());
+        let why = left.iter().find(|(number, _)| moves(number)).map(|(_, why)| why.clone());
+        let mut trouble = lock(&self.trouble);
+        let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        *trouble = why.map(|why| (since, why));
+        drop(trouble);
         let waits =
             places.shards.iter().filter(|_| are_all).filter(|(_, at)| at.to == Some(own)).map(|(shard, _)| *shard);
         let lacks = |shard: &Shard| left.keys().any(|number| places.shard_of(*number) == *shard);
