@@ -286,8 +286,10 @@ impl Machine for FileServer {
         self.collectors.retain(|(of, _)| *of != port);
         self.next_collectors.retain(|(of, _)| *of != port);
         self.spaces.lost(port);
-        let is_its = |purpose: &Purpose| matches!(purpose, Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::HandOver(of, ..) if *of == port);
-        self.under_way.retain(|_, purpose| !is_its(purpose));
+        self.under_way.retain(|_, purpose| match purpose {
+            Purpose::Request(of, _) | Purpose::Put(of, ..) | Purpose::HandOver(of, ..) => *of != port,
+            Purpose::Publish(_) | Purpose::Edits(..) | Purpose::Change(..) => true,
+        });
         // Publishes of the session may have waited for locks.
         for key in self.locks.sites() {
             self.grant_locks(now, &key);

@@ -47,7 +47,8 @@ impl Store {
         self.follow_up(now);
     }
 
-    /// The shards whose places are known: the node that has each, and the one that it moves to if this is one of the two.
+    /// The shards whose places are known: the node that has each, and the one that it moves to if this is one of the
+    /// two.
     pub fn shard_places(&self) -> Vec<(Shard, NodeId, Option<NodeId>)> {
         let all = (0..self.config.sharding.shards().get()).map(Shard);
         let place = |shard| {

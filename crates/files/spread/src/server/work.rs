@@ -1,7 +1,7 @@
 //! The disk of a file server, as its machine sees it: chunks, and the records of sites.
 //!
-//! All work but reads and searches for a place is done in order: a later question finds a swept chunk missing, and a switch relies on the check
-//! before it.
+//! All work but reads and searches for a place is done in order: a later question finds a swept chunk missing, and a
+//! switch relies on the check before it.
 
 use crate::condemned::Swept;
 use crate::messages::{ChangeKind, Consistency, Identity, Size, VisitorKey, WhenStale};

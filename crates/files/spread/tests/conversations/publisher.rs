@@ -92,7 +92,7 @@ impl Player for PublisherScript {
             ["at", time] => self.pass(ms(time)?),
             ["up", "connected"] => self.client.connected(self.now, Port::SERVER),
             ["up", "lost"] => self.client.disconnected(self.now, Port::SERVER),
-            // What it asks for later goes where the sites of this space are.
+            // Later requests go where the sites of this space are.
             ["of", space] => {
                 self.client = Client::of_space(7, space);
                 self.client.start(self.now);
