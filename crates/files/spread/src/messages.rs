@@ -25,8 +25,8 @@
 //! ```
 //! Subscribers may fetch the chunks of `Ahead` before the switch. They have no number, so nothing serves them.
 //!
-//! A publisher can lock a path: `Lock`, `KeepLocks` and `Unlock` are in `locks`. The sites of a space are at one node of
-//! a store of several: `Enter`, `Elsewhere` and the change of that node are in `places`.
+//! A publisher can lock a path: `Lock`, `KeepLocks` and `Unlock` are in `locks`. The sites of a space are at one node
+//! of a store of several: `Enter`, `Elsewhere` and the change of that node are in `places`.
 //!
 //! A renewal keeps its place behind the offers (**RenewInOrder**), so a lease does not cover offers that are still on
 //! their way. Chunks let everything else pass.
