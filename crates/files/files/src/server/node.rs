@@ -222,10 +222,15 @@ impl Shared {
     /// Takes up the sites of a space, has them come, or forgets them.
     fn look_at(&self, places: &Places, number: u32, space: &str, fetches: bool) -> Result<(), FilesError> {
         let Some(db) = self.homes.db() else { return Ok(()) };
-        if places.missed(number).is_some() || self.is_leaving(space) {
+        if self.is_leaving(space) {
             return Ok(());
         }
         let is_meant = places.home_of(number) == Some(self.homes.own);
+        if let Some(node) = places.missed(number) {
+            // Its sites are not known. A shard that comes from there waits for them (**SitesBeforeClose**).
+            let away = || Err(FilesError::Server(format!("node {}", node.0), "it is away".to_owned()));
+            return if is_meant { away() } else { Ok(()) };
+        }
         let is_served = self.server.look(|server| server.own_spaces()).iter().any(|own| own == space);
         match on_record(db, space)? {
             Some(home) if self.homes.is_own(space, home) && is_served => Ok(()),
