@@ -104,7 +104,7 @@ impl Cluster {
 }
 
 impl Group {
-    /// Starts groups of a store of several nodes, or clients that are none. Each names another node first.
+    /// Starts groups of a store of several nodes, or clients without groups. Each names another node first.
     pub(crate) fn all_of(nodes: &Nodes, roles: &Roles, crew: &mut Crew) -> Result<Vec<Self>> {
         let program = Program::this()?;
         let start = |group| Start { program: program.clone(), store: nodes.addresses(group), more: Vec::new() };

@@ -31,8 +31,8 @@ pub(crate) struct BenchArgs {
     /// How much to fill the log with, to insert, or to move. Only for `recover`, `load` and `nodes`; 1 without it.
     #[arg(long, value_name = "GIB", conflicts_with = "all")]
     pub(crate) gib: Option<f64>,
-    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started, which
-    /// must be in PATH. Only for `nodes`.
+    /// An etcd that runs, and a name that no store has there: etcd://HOST:PORT/NAME. Without it `etcd` is started,
+    /// which must be in PATH. Only for `nodes`.
     #[arg(long, value_name = "URL", conflicts_with = "all")]
     pub(crate) etcd: Option<EtcdUrl>,
     /// Where the programs run: the file that describes a lab, of two sites for `leased-writers`. Only for `first` and

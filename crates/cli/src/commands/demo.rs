@@ -29,7 +29,7 @@ use crate::job::{Design, Job, JobName, Parts, Work, inspect};
 use crate::output::{self, Output};
 use crate::scratch::Scratch;
 use crate::stopper::Interrupt;
-use account::Account;
+use account::{Account, Checked};
 use fixtures::{Emulator, Process, Program, lasting_address};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn show(args: &DemoArgs, dir: &Path, output: &mut Output) -> Result {
     let mut stage = Stage { program, server, link, subject, visits: args.visits.into(), crew: Crew::default() };
     let account = stage.play(output)?;
     account.print(output)?;
-    account.judge()
+    account.checked.judge()
 }
 
 /// A line for people; a program reads the account.
@@ -155,7 +155,7 @@ impl Stage {
         spinner.finish_and_clear();
         let all: Vec<_> = (0..self.crew.len()).collect();
         let (half_done, acknowledged) = (half_done + self.crew.half_done(), self.crew.latencies(&all, 0).len());
-        Ok(Account { base, buddy, faults, acknowledged, half_done, verdict })
+        Ok(Account { base, buddy, faults, checked: Checked { acknowledged, half_done, verdict } })
     }
 
     /// The clients fetch single pages when they need them, as the paper's do: prefetch would help those most who are

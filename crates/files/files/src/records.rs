@@ -65,7 +65,7 @@ impl Records {
         Self { db, life: 0, home: None, missed: None }
     }
 
-    /// The same, whose errors name the node that is missed.
+    /// Returns these records with errors that name the node that is missed.
     pub(crate) fn naming(self, missed: Missed) -> Self {
         Self { missed: Some(missed), ..self }
     }

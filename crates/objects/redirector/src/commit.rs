@@ -261,7 +261,7 @@ impl Commits {
         self.pending.iter().filter(|(_, pending)| are_meant(pending)).map(|(&txn, _)| txn).collect()
     }
 
-    /// Those without writes that go to these nodes.
+    /// The transactions without writes that go to these nodes.
     pub(crate) fn idle(&self, is_meant: impl Fn(At) -> bool) -> Vec<TxnId> {
         self.those(|pending| pending.changes.is_empty() && is_meant(pending.at))
     }

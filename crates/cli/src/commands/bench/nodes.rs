@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long a node serves without etcd.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// The bounds. Commits on other nodes' shards resume a second after the lease, and on a node's own ten seconds after its
-/// restart. While shards move no commit is refused, and the 99th percentile is three times what it was.
+/// The bounds. Commits on other nodes' shards resume a second after the lease, and on a node's own ten seconds after
+/// its restart. While shards move no commit is refused, and the 99th percentile is three times what it was.
 const BEYOND_LEASE_MAX: Duration = Duration::from_secs(1);
 const RESTART_MAX: Duration = Duration::from_secs(10);
 const MOVE_P99_MAX: f64 = 3.0;

@@ -6,7 +6,7 @@ use super::faults::Faults;
 use crate::Result;
 use crate::history::Verdict;
 use crate::output::Output;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// All of it.
@@ -14,9 +14,34 @@ pub(super) struct Account {
     pub(super) base: Base,
     pub(super) buddy: Buddy,
     pub(super) faults: Faults,
+    pub(super) checked: Checked,
+}
+
+/// The check at the end: is every acknowledged commit there, once and whole, and was the history right?
+#[derive(Default)]
+pub(super) struct Checked {
     pub(super) acknowledged: usize,
     pub(super) half_done: u64,
     pub(super) verdict: Verdict,
+}
+
+impl Checked {
+    pub(super) fn rows(&self) -> [(&'static str, Value); 5] {
+        [
+            ("acknowledged", json!(self.acknowledged)),
+            ("acknowledged_and_lost", json!(self.verdict.lost.len())),
+            ("doubled", json!(self.verdict.doubled.len())),
+            ("half_done", json!(self.half_done)),
+            ("strictly_serializable", json!(self.verdict.anomalies.is_empty())),
+        ]
+    }
+
+    pub(super) fn judge(&self) -> Result {
+        match (self.verdict.is_clean(), self.half_done) {
+            (true, 0) => Ok(()),
+            (_, torn) => Err(format!("{}; {torn} transactions half done: this is a bug in Thorp", self.verdict).into()),
+        }
+    }
 }
 
 /// A case of the paper's that was played.
@@ -85,19 +110,8 @@ impl Account {
             ("failover_ms", json!(millis(*failover))),
             ("restart_ms", json!(millis(*restart))),
             ("restart_records", json!(restart_records)),
-            ("acknowledged", json!(self.acknowledged)),
-            ("acknowledged_and_lost", json!(self.verdict.lost.len())),
-            ("doubled", json!(self.verdict.doubled.len())),
-            ("half_done", json!(self.half_done)),
-            ("strictly_serializable", json!(self.verdict.anomalies.is_empty())),
         ]);
+        rows.extend(self.checked.rows());
         output.table(&rows)
-    }
-
-    pub(super) fn judge(&self) -> Result {
-        match (self.verdict.is_clean(), self.half_done) {
-            (true, 0) => Ok(()),
-            (_, torn) => Err(format!("{}; {torn} transactions half done: this is a bug in Thorp", self.verdict).into()),
-        }
     }
 }

@@ -9,12 +9,13 @@
 //!        etcd           placement, leases, election
 //! ```
 
+use super::account::Checked;
 use super::tell;
 use crate::Result;
 use crate::cli::DemoClusterArgs;
 use crate::cluster::{Group, Roles};
 use crate::crew::{Crew, now};
-use crate::history::{Verdict, judge};
+use crate::history::judge;
 use crate::job::{Lists, Work, inspect};
 use crate::nodes::{EtcdChoice, Leases, Lines, Node, Nodes};
 use crate::output::{self, Output};
@@ -58,7 +59,7 @@ pub(super) fn run(args: &DemoClusterArgs, output: &mut Output) -> Result {
     let mut scratch = Scratch::new(args.dir.clone(), &std::env::temp_dir(), "demo")?;
     let shown = play(&etcd, scratch.path(), output).and_then(|account| {
         account.print(output)?;
-        account.judge()
+        account.checked.judge()
     });
     shown.map_err(|why| {
         if interrupt.has_come() {
@@ -234,9 +235,9 @@ impl Stage {
         let db = Db::builder().connect_within(PATIENCE).connect(self.nodes.addresses(0))?;
         let crew = &self.crew;
         let (found, half_done) = inspect(lists, crew.visited(), &db)?;
-        self.account.half_done = half_done + crew.half_done();
-        self.account.acknowledged = crew.latencies(&members, 0).len();
-        self.account.verdict = judge(crew.events(), &found, None)?;
+        self.account.checked.half_done = half_done + crew.half_done();
+        self.account.checked.acknowledged = crew.latencies(&members, 0).len();
+        self.account.checked.verdict = judge(crew.events(), &found, None)?;
         spinner.finish_and_clear();
         self.nodes.all.iter_mut().try_for_each(Node::close)?;
         Ok(self.account)
@@ -262,9 +263,7 @@ struct Account {
     move_ms: u128,
     move_commit_ms_max: f64,
     power_back_ms: u128,
-    acknowledged: usize,
-    half_done: u64,
-    verdict: Verdict,
+    checked: Checked,
 }
 
 impl Account {
@@ -281,20 +280,9 @@ impl Account {
             ("move_ms", json!(self.move_ms)),
             ("move_commit_ms_max", json!(self.move_commit_ms_max)),
             ("power_back_ms", json!(self.power_back_ms)),
-            ("acknowledged", json!(self.acknowledged)),
-            ("acknowledged_and_lost", json!(self.verdict.lost.len())),
-            ("doubled", json!(self.verdict.doubled.len())),
-            ("half_done", json!(self.half_done)),
-            ("strictly_serializable", json!(self.verdict.anomalies.is_empty())),
         ]);
+        rows.extend(self.checked.rows());
         output.table(&rows)
-    }
-
-    fn judge(&self) -> Result {
-        match (self.verdict.is_clean(), self.half_done) {
-            (true, 0) => Ok(()),
-            (_, torn) => Err(format!("{}; {torn} transactions half done: this is a bug in Thorp", self.verdict).into()),
-        }
     }
 }
 

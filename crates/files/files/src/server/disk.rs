@@ -75,7 +75,7 @@ impl ServerDisk {
         Self::begin(Spaces::new(db), dir, None)
     }
 
-    /// The same in the directory of a node.
+    /// Begins to work in the directory of a node, for the spaces that are at home there.
     pub(super) fn of_node(homes: Arc<Homes>, dir: &Path) -> Result<Arc<Self>, FilesError> {
         let disk = Self::begin(Spaces::of_node(homes.clone()), dir, Some(homes))?;
         disk.spawn("files-records", |shared| shared.work_on(&shared.changes))?;
@@ -267,7 +267,7 @@ impl Shared {
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }
-        // One that copies chunks may come at the same time.
+        // A thread that copies chunks may come at the same time.
         let _opening = lock(&self.opening);
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);

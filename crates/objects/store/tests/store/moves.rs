@@ -204,8 +204,8 @@ pub(crate) fn a_shard_arrives_with_all_that_its_master_had_as_it_closed() {
     assert!(granted.iter().all(|page| page.number >= 9), "pages below were granted before: {granted:?}");
 }
 
-/// The master serves a shard until the sites that go with it are here. Pages that were written back in the meantime are
-/// copied then.
+/// The master serves a shard until the sites that go with it are here. Before it closes, pages that were
+/// written back in the meantime are copied.
 #[test]
 pub(crate) fn a_shard_is_not_closed_before_its_sites_are_here() {
     let mut driver = coming();
