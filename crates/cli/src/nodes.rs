@@ -11,6 +11,7 @@ use crate::relay::{Caller, Relay};
 use crate::{Error, Result};
 use fixtures::{Etcd, Process, Program, Signal, installed, lasting_address};
 use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, NodeState, ShardState, ShardStatus, Status};
+use objects::Db;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -162,23 +163,35 @@ impl Nodes {
         Ok(())
     }
 
+    /// Makes this process another node, which has one shard.
+    pub(crate) fn join(&self, dir: &Path, name: &str) -> Result<Db> {
+        self.cluster.add(name)?;
+        let db = Db::builder().node(name).join(&self.url().to_string(), dir.join(name))?;
+        let shard = self.move_shard(name)?;
+        self.await_moved_to(&Crew::default(), shard, name)?;
+        Ok(db)
+    }
+
     /// Has a shard move to a node, from the node that has the most others. Returns the shard.
     pub(crate) fn move_to(&self, node: usize) -> Result<Shard> {
-        let (status, to) = (self.status()?, &self.all[node].name);
+        self.move_shard(&self.all[node].name)
+    }
+
+    fn move_shard(&self, to: &str) -> Result<Shard> {
+        let status = self.status()?;
         let mut shards: BTreeMap<&String, Vec<u16>> = BTreeMap::new();
-        for ShardStatus { shard, node, .. } in status.placement.iter().filter(|of| of.node != *to) {
+        for ShardStatus { shard, node, .. } in status.placement.iter().filter(|of| of.node != to) {
             shards.entry(node).or_default().push(*shard);
         }
         let most = shards.into_values().max_by_key(Vec::len).ok_or("the node has all shards already")?;
         let shard = Shard(most[0]);
-        self.cluster.move_shards(&[(shard, to.clone())])?;
+        self.cluster.move_shards(&[(shard, to.to_owned())])?;
         Ok(shard)
     }
 
     /// Whether a shard has moved to a node, and is served there.
-    fn has_moved(&self, shard: Shard, node: usize) -> bool {
-        let is_there =
-            |of: &ShardStatus| of.shard == shard.0 && of.node == self.all[node].name && of.state == ShardState::Serving;
+    fn has_moved(&self, shard: Shard, node: &str) -> bool {
+        let is_there = |of: &ShardStatus| of.shard == shard.0 && of.node == node && of.state == ShardState::Serving;
         self.status().is_ok_and(|status| status.placement.iter().any(is_there))
     }
 
@@ -187,10 +200,14 @@ impl Nodes {
     /// # Errors
     /// A client has ended, or it has not moved within a minute.
     pub(crate) fn await_moved(&self, crew: &Crew, shard: Shard, to: usize) -> Result {
+        self.await_moved_to(crew, shard, &self.all[to].name)
+    }
+
+    fn await_moved_to(&self, crew: &Crew, shard: Shard, to: &str) -> Result {
         let begun = Instant::now();
         while !self.has_moved(shard, to) {
             if begun.elapsed() > PATIENCE {
-                let (to, within) = (&self.all[to].name, PATIENCE.as_secs());
+                let within = PATIENCE.as_secs();
                 return Err(format!("shard {} has not moved to node {to} after {within} s", shard.0).into());
             }
             crew.wait_for(LOOK_EVERY)?;

@@ -26,6 +26,7 @@ mod guest;
 mod homes;
 mod hostile;
 mod hung_up;
+mod joined;
 mod leases;
 mod merged_sites;
 mod more_copies;

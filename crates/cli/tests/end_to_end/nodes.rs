@@ -21,7 +21,7 @@ const LEASE: Duration = Duration::from_secs(3);
 pub(crate) struct Farm {
     // The folder goes when all processes have ended.
     nodes: [Option<Process>; 3],
-    etcd: Etcd,
+    pub(crate) etcd: Etcd,
     pub(crate) folder: Folder,
     pub(crate) url: String,
     pub(crate) addresses: [SocketAddr; 3],

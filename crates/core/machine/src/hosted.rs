@@ -15,6 +15,9 @@
 //! A machine may have its server in its own process. Messages between the two never become bytes, and no line between
 //! them could be bad. One of them may find the session bad all the same, or the other silent after the process was
 //! stopped for a while: then the client begins another one at once, with the next number.
+//!
+//! The server may live in a host of its own, which ends before the client's does and is followed by another one. Then
+//! the process says when the server is there and when it is gone ([`Local::There`], [`Local::Gone`]).
 
 use crate::Parcel;
 use crate::held::{Held, Item};
@@ -57,6 +60,10 @@ pub enum Event {
 /// A message on a link inside of a process, with the number of its session.
 #[derive(Debug)]
 pub enum Local {
+    /// The server in the adjoining host is there: the client begins a session, unless it has one.
+    There,
+    /// The server in the adjoining host is gone.
+    Gone,
     /// The client has begun a session.
     Up(u64),
     /// A message.
@@ -86,6 +93,8 @@ pub enum Said {
     Wake(Waiter),
     /// Tell another machine of the process.
     Tell(RoleId, Event),
+    /// Tell a machine of the adjoining host.
+    TellAdjoining(RoleId, Event),
     /// Its disk has failed for this reason, and it does not live on without.
     Failed(String),
     /// It has closed.
@@ -97,6 +106,8 @@ pub enum Said {
 struct LocalEnd {
     port: Port,
     other: RoleId,
+    /// The other machine is in the adjoining host.
+    is_adjoining: bool,
     /// Its session; zero before the first one.
     session: u64,
     /// The session lives, as far as this end knows.
@@ -137,16 +148,26 @@ impl<M: Machine + ?Sized> Hosted<M> {
 
     /// From the start on its server is another machine of the process. A machine has one link inside of the process.
     pub fn link_server(&mut self, server: RoleId) {
-        self.link(Port::SERVER, server);
+        self.link(Port::SERVER, server, false);
     }
 
     /// From the start on it is the server of another machine of the process.
     pub fn link_client(&mut self, client: RoleId) {
-        self.link(Port::Session(LOCAL), client);
+        self.link(Port::Session(LOCAL), client, false);
     }
 
-    fn link(&mut self, port: Port, other: RoleId) {
-        self.local = Some(LocalEnd { port, other, session: 0, is_open: false });
+    /// Its server is a machine of the adjoining host, whenever that is there.
+    pub fn link_adjoining_server(&mut self, server: RoleId) {
+        self.link(Port::SERVER, server, true);
+    }
+
+    /// It is the server of a machine of the adjoining host.
+    pub fn link_adjoining_client(&mut self, client: RoleId) {
+        self.link(Port::Session(LOCAL), client, true);
+    }
+
+    fn link(&mut self, port: Port, other: RoleId, is_adjoining: bool) {
+        self.local = Some(LocalEnd { port, other, is_adjoining, session: 0, is_open: false });
     }
 
     /// From the start on this machine stands beside it.
@@ -154,10 +175,10 @@ impl<M: Machine + ?Sized> Hosted<M> {
         self.beside = Some(other);
     }
 
-    /// Opens the machine for business. If its server is in the same process, their session begins: servers start first.
+    /// Opens the machine for business. If its server is in the same host, their session begins: servers start first.
     pub fn start(&mut self, now: Time) {
         self.machine.start(now);
-        if self.local.is_some_and(|local| local.port == Port::SERVER) {
+        if self.local.is_some_and(|local| local.port == Port::SERVER && !local.is_adjoining) {
             self.begin(now);
         }
     }
@@ -296,14 +317,17 @@ impl<M: Machine + ?Sized> Hosted<M> {
 
     /// Says something on the link inside of the process.
     fn say(&mut self, local: Local) {
-        let end = self.local.map(|end| Said::Tell(end.other, Event::Local(local)));
-        self.said.extend(end);
+        let Some(LocalEnd { other, is_adjoining, .. }) = self.local else { return };
+        let tell = if is_adjoining { Said::TellAdjoining } else { Said::Tell };
+        self.said.push_back(tell(other, Event::Local(local)));
     }
 
     fn tell_local(&mut self, now: Time, local: Local) {
         let Some(LocalEnd { port, session, is_open, .. }) = self.local else { return };
         let is_this = |of| is_open && of == session;
         match local {
+            Local::There if !is_open => self.begin(now),
+            Local::Gone if is_open => self.end_session(now, port),
             Local::Up(begun) => {
                 if is_open {
                     self.end_session(now, port);
@@ -315,8 +339,8 @@ impl<M: Machine + ?Sized> Hosted<M> {
             // A process that was stopped for a while finds its own client taken for dead.
             Local::Ended(of, GoodbyeReason::Silent) if is_this(of) => self.begin_anew(now),
             Local::Ended(of, _) if is_this(of) => self.end_session(now, port),
-            // It was said in a session that is gone.
-            Local::Message(..) | Local::Ended(..) => {}
+            // It was said in a session that is gone, or is as it is already.
+            Local::There | Local::Gone | Local::Message(..) | Local::Ended(..) => {}
         }
     }
 

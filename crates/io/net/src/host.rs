@@ -10,6 +10,7 @@
 //! Nothing here knows which thread it is on, or how sessions come about. The layers above give it what it needs of them
 //! when it is made ([`core::Dial`]) or by a trait: [`link::Filter`], [`caller::Caller`].
 
+mod adjoining;
 pub(crate) mod caller;
 pub(crate) mod clock;
 pub(crate) mod core;

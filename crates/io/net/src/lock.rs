@@ -29,6 +29,8 @@ pub(crate) enum Rank {
     Upstreams,
     /// A machine. It is a plain mutex, as its front end takes it, too, which holds none of the others.
     Machine,
+    /// The adjoining host.
+    Adjoining,
     /// The messages of other machines of the process to one.
     Inbox,
     /// The connections of the machines' links.

@@ -1,5 +1,6 @@
-//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need; and
-//! clients of two nodes that contend for the same two objects in opposite roles.
+//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need, by a client
+//! of a node and by an application that is a node; and clients of two nodes that contend for the same two objects in
+//! opposite roles.
 
 use crate::floor::{PingPong, SyncFloor};
 use crate::{Line, Result, Sample};
@@ -15,8 +16,9 @@ const OBJECT_BYTES: usize = 100;
 const REQUEST_BYTES: usize = 240;
 const REPLY_BYTES: usize = 100;
 
-/// The bounds of the Multicomputer figures: a commit on its coordinator's own shard over one `fdatasync` and one round
-/// trip, one on two nodes over one `fdatasync` and three round trips, and the worst wait over the median.
+/// The bounds of the Multicomputer figures: a commit of an application that is a node, on its own shard, over one
+/// `fdatasync` and one round trip, which is to the sequencer; a client's commit on two nodes over one `fdatasync` and three
+/// round trips: to its coordinator, from there to the other node, and to the sequencer; and the worst wait over the median.
 const OWN_MAX: f64 = 1.5;
 const TWO_MAX: f64 = 2.0;
 const WORST_OVER_MEDIAN_MAX: f64 = 20.0;
@@ -33,7 +35,14 @@ impl AtNode {
     /// # Errors
     /// The node cannot be reached.
     pub fn new(address: &str) -> Result<Self> {
-        let db = Db::builder().connect_within(Duration::from_secs(60)).connect(address)?;
+        Self::of(Db::builder().connect_within(Duration::from_secs(60)).connect(address)?)
+    }
+
+    /// The node of this process, which has a shard, creates the object.
+    ///
+    /// # Errors
+    /// The store has not answered.
+    pub fn of(db: Db) -> Result<Self> {
         let object = db.transact(|tx| tx.create_bytes(Anywhere, &[0; OBJECT_BYTES]))?;
         Ok(Self { db, object })
     }
@@ -72,22 +81,30 @@ impl AtNode {
     }
 }
 
-/// Commits of one client at a node, on that node's shards and on those of another as well, in turns with the floor.
-/// The sequencer is at a third node.
+/// Commits on a node's own shards and on those of another as well, by an application that is the node and by a client of
+/// another one, in turns with the floor. The sequencer is at none of these nodes.
 ///
 /// # Errors
 /// A node cannot be reached.
-pub fn node_commits(dir: &Path, [home, other]: [&str; 2]) -> Result<Line> {
+pub fn node_commits(dir: &Path, application: &AtNode, [home, other]: [&str; 2]) -> Result<Line> {
     const TURNS: usize = 100;
     const EACH: usize = 10;
     let (client, two) = (AtNode::new(home)?, AtNode::new(other)?);
-    let both = [client.object, two.object];
+    let (both, both_joined) = ([client.object, two.object], [application.object, two.object]);
     let (mut syncs, mut pings) = (SyncFloor::new(dir)?, PingPong::new(REQUEST_BYTES, REPLY_BYTES)?);
-    let [mut own, mut on_two, mut sync, mut ping] = [(); 4].map(|()| Sample::default());
+    let [mut own, mut joined_two, mut connected, mut on_two] = [(); 4].map(|()| Sample::default());
+    let [mut sync, mut ping] = [(); 2].map(|()| Sample::default());
     (0..50).try_for_each(|_| client.commit_on(&both))?;
+    (0..50).try_for_each(|_| application.commit_on(&both_joined))?;
     for _ in 0..TURNS {
         for _ in 0..EACH {
-            own.time(|| client.commit())?;
+            own.time(|| application.commit())?;
+        }
+        for _ in 0..EACH {
+            joined_two.time(|| application.commit_on(&both_joined))?;
+        }
+        for _ in 0..EACH {
+            connected.time(|| client.commit())?;
         }
         for _ in 0..EACH {
             on_two.time(|| client.commit_on(&both))?;
@@ -101,6 +118,8 @@ pub fn node_commits(dir: &Path, [home, other]: [&str; 2]) -> Result<Line> {
     let (own_over, two_over) = (own.micros(0.5) / floor(1.0), on_two.micros(0.5) / floor(3.0));
     let line = Line::new("node-commits")
         .figure("own_us_p50", own.micros(0.5))
+        .figure("own_and_another_us_p50", joined_two.micros(0.5))
+        .figure("client_own_us_p50", connected.micros(0.5))
         .figure("two_nodes_us_p50", on_two.micros(0.5))
         .figure("fdatasync_us_p50", sync.micros(0.5))
         .figure("loopback_us_p50", ping.micros(0.5))

@@ -421,8 +421,8 @@ impl<S: Scene> Engine<S> {
                 S::wake(self, number, waiter);
                 Ok(())
             }
-            // The node has told it already.
-            Said::Tell(..) => Ok(()),
+            // The node has told it already, and has no adjoining one.
+            Said::Tell(..) | Said::TellAdjoining(..) => Ok(()),
             Said::Failed(why) => {
                 self.trace.event(self.now, &[46, number as u64], || format!("process {number} ends: {why}"));
                 self.crash(number, Duration::from_millis(20));

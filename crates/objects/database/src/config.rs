@@ -25,7 +25,7 @@ pub struct Config {
 
 impl Config {
     /// The disk's settings, with the size of the log.
-    pub(crate) fn disk_config(&self) -> disk::Config {
+    pub fn disk_config(&self) -> disk::Config {
         let config = self.disk.clone();
         let whole = config.segment_bytes * config.segments_max;
         let bytes = self.log_bytes.unwrap_or(whole.max(disk::LOG_OVER_MOB * self.store.mob_bytes_limit));

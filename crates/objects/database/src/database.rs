@@ -1,7 +1,6 @@
 //! The client that all transactions of one database share: a machine under one short lock, and the driver beside it.
 
 use crate::line::Line;
-use crate::local::LocalStore;
 use crate::wait::may_assist;
 use crate::{Error, Result};
 use client::{Client, TxnError, TxnHandle};
@@ -29,8 +28,14 @@ pub struct Database {
     closed: AtomicBool,
     /// The process that opened the database: its children have neither its threads nor its connection.
     process: u32,
-    /// The store that runs in this process, until it is closed.
-    local: Mutex<Option<LocalStore>>,
+    /// The store of this process, until it is closed.
+    local: Mutex<Option<Box<dyn Local>>>,
+}
+
+/// A store that runs in this process for a database, and ends with it: one of its own, or those of a node's rounds.
+pub trait Local: Send {
+    /// Refuses new commits, writes everything home, and sets the directory free.
+    fn close(self: Box<Self>) -> Result<()>;
 }
 
 impl Database {
@@ -44,7 +49,7 @@ impl Database {
         client: Shared<Client>,
         driver: Arc<dyn Driver>,
         patience: Duration,
-        local: Option<LocalStore>,
+        local: Option<Box<dyn Local>>,
     ) -> Self {
         let (closed, process) = (AtomicBool::new(false), std::process::id());
         Self {
@@ -76,7 +81,7 @@ impl Database {
         self.check()?;
         self.closed.store(true, SeqCst);
         let local = self.local.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let ended = local.map_or(Ok(()), LocalStore::close);
+        let ended = local.map_or(Ok(()), Local::close);
         // The store has answered every commit before it was closed: the client learns of that.
         self.settle();
         self.client.driver().call(&mut |hosted, _| {
@@ -260,7 +265,7 @@ impl Drop for Database {
         let local = self.local.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.process == std::process::id() {
             // Nobody is left to learn of a failure; everything that was committed is safe all the same.
-            let _ = local.map(LocalStore::close);
+            let _ = local.map(Local::close);
         } else {
             // The store and the connection are the parent's, and so are the threads that would be waited for.
             mem::forget((local, self.client.clone()));

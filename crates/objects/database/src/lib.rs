@@ -8,6 +8,7 @@
 //! | `wait` | operations written once, blocking and as futures |
 //! | `config` | what is chosen before a database is opened |
 //! | `open`, `local` | a store in this process: its recovery, its start, its end |
+//! | `adjoining` | a client that outlives the stores of its process |
 //! | `connect`, `memory` | a store elsewhere: a server or a group; a store in memory |
 //! | `spaces`, `catalog` | the store's spaces, by name; the object that their names are in |
 //! | `error` | what can go wrong below every front end |
@@ -49,6 +50,7 @@
 //! # Ok::<(), database::Error>(())
 //! ```
 
+mod adjoining;
 mod catalog;
 mod config;
 mod connect;
@@ -65,9 +67,10 @@ mod transaction;
 mod tries;
 mod wait;
 
+pub use adjoining::AdjoiningClient;
 pub use catalog::{MAIN_SPACE_NAME, MEMBERS_SPACE, Space, VOLUMES_SPACE, check_application_space, check_name};
 pub use config::{Config, Eligible};
-pub use database::{Database, apart, go_on};
+pub use database::{Database, Local, apart, go_on};
 pub use error::{Error, Result};
 pub use local::{LocalStore, Recovered};
 pub use nested::Inside;

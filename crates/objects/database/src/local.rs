@@ -5,6 +5,7 @@
 //!   directory --recover--> Recovered --start--> LocalStore --close--> directory in order, and free
 //! ```
 
+use crate::database::Local;
 use crate::wait::block_on;
 use crate::{Error, Result};
 use client::Client;
@@ -15,8 +16,8 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{DiskDone, DiskWork, Store};
-use types::Time;
 use types::limits::NODES_MAX;
+use types::{ClientId, Time};
 
 /// How long the machine of another node may be unheard of.
 const SILENCE: Duration = Duration::from_secs(6);
@@ -56,6 +57,21 @@ impl Recovered {
 
     /// Starts the store on these threads, with a client beside it or without one.
     pub fn start(self, client: Option<Client>, runtime: &Runtime) -> LocalStore {
+        self.start_with(client, runtime, |_, _| ())
+    }
+
+    /// Starts the store on these threads, for a client in an adjoining host, which its status does not show.
+    pub(crate) fn start_adjoining(mut self, client: ClientId, at: RoleId, runtime: &Runtime) -> LocalStore {
+        self.store.set_own_client(client);
+        self.start_with(None, runtime, |machines, store| machines.link_adjoining_client(store, at))
+    }
+
+    fn start_with(
+        self,
+        client: Option<Client>,
+        runtime: &Runtime,
+        link: impl FnOnce(&mut Machines, RoleId),
+    ) -> LocalStore {
         let disk = Arc::new(Lent { disk: Mutex::new(Some(Arc::new(self.disk))), returned: Condvar::new() });
         let mut machines = Machines::new();
         let (role, store) = machines.add_with_disk(self.store, disk.clone());
@@ -64,6 +80,7 @@ impl Recovered {
             machines.link(client, role);
             (client, shared)
         });
+        link(&mut machines, role);
         let host = Host::start(machines, runtime);
         LocalStore { host, role, store, client, disk }
     }
@@ -136,6 +153,12 @@ impl LocalStore {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).stop("it was closed");
         let Some(disk) = self.disk.take() else { return ended };
         ended.and(disk.close().map_err(|error| Error::Open(error.to_string())))
+    }
+}
+
+impl Local for LocalStore {
+    fn close(self: Box<Self>) -> Result<()> {
+        Self::close(*self)
     }
 }
 

@@ -27,7 +27,7 @@ impl Database {
         };
         let local = recovered.start(Some(Client::new(client, new_client())), runtime()?);
         let (client, driver) = local.client().expect("it was started with one");
-        Ok(Arc::new(Self::new(client, driver, config.client.patience, Some(local))))
+        Ok(Arc::new(Self::new(client, driver, config.client.patience, Some(Box::new(local)))))
     }
 }
 

@@ -67,6 +67,11 @@ impl Binding {
         *self == Self::before_first_start(store, node)
     }
 
+    /// The name of the node whose directory it is.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
     /// The store's identity.
     pub(crate) fn store(&self) -> Drawn {
         self.store

@@ -29,12 +29,15 @@
 //! | `adopt` | the directory of a store of one node becomes the first node's |
 //! | `cluster`, `moves` | a store in etcd: creates and reads it; moves its shards, and adds nodes |
 //! | `join`, `keep` | a node begins a run; keeps its lease and follows the others |
+//! | `rounds`, `running` | the process of a node: one run after the other; what its threads share |
+//! | `embed` | a node in the process of its application |
 //! | `status` | the state of all nodes, for a person |
 //! | `error` | errors, with their remedies |
 
 mod adopt;
 mod binding;
 mod cluster;
+mod embed;
 mod error;
 mod follow;
 mod join;
@@ -43,16 +46,21 @@ mod keys;
 mod moves;
 mod plan;
 mod records;
+mod rounds;
+mod running;
 mod status;
 mod view;
 
 pub use adopt::write_back;
 pub use binding::Binding;
 pub use cluster::{Cluster, NewStore};
+pub use embed::{ANSWER_WITHIN, Embedded};
 pub use error::MembershipError;
 pub use etcd::EtcdUrl;
 pub use join::{Join, Waiting};
 pub use keep::{Ended, Run};
 pub use records::LeasedSpaces;
+pub use rounds::{Failure, Process, Rounds};
+pub use running::Running;
 pub use status::{Copying, NodeState, NodeStatus, ShardState, ShardStatus, Status};
 pub use view::View;

@@ -40,7 +40,9 @@ pub(super) fn measure(
     let [home, other] = [1, 2].map(|next| (sequencer + next) % nodes.all.len());
     let [at_home, at_other] = [home, other].map(|node| nodes.all[node].address().to_string());
     progress("commit on one node and on two");
-    found(node_commits(dir, [&at_home, &at_other])?)?;
+    // A node for as long as the others are measured.
+    let application = AtNode::of(nodes.join(dir, "application")?)?;
+    found(node_commits(dir, &application, [&at_home, &at_other])?)?;
     progress("commit in opposite roles");
     found(opposite_roles([&at_home, &at_other])?)?;
     progress("kill the sequencer's node");

@@ -52,6 +52,8 @@ pub(crate) struct Core {
     pub(super) last_words: LastWords,
     /// Where the host's tasks run.
     pub(super) tasks: Handle,
+    /// The host of the process with the client or the server of a machine of this one.
+    pub(super) adjoining: Lock<Weak<Self>>,
     links: Lock<Map<machine::Link, Arc<Connection>>>,
     counters: Arc<Counters>,
     end: watch::Sender<Option<HostEnd>>,
@@ -68,6 +70,7 @@ impl Core {
             connector,
             last_words: LastWords::new(),
             tasks,
+            adjoining: Lock::new(Rank::Adjoining, Weak::new()),
             links: Lock::new(Rank::Links, Map::default()),
             counters: Arc::default(),
             end: watch::Sender::new(None),

@@ -23,8 +23,10 @@ struct Todo {
     flushes: Vec<(Link, Arc<Connection>)>,
     wakers: Vec<Waker>,
     openings: Vec<Opening>,
-    /// Machines of this process that were told something.
+    /// Machines of this host that were told something.
     told: Vec<RoleId>,
+    /// The machine of the adjoining host that was, which has one link with this host.
+    told_adjoining: Option<(Arc<Core>, RoleId)>,
     flush: Flush,
     /// Why the machine's disk has failed, which ends the host.
     failed: Option<String>,
@@ -41,6 +43,8 @@ enum Opening {
 enum Next {
     /// Others have told it something.
     Inbox(RoleId),
+    /// A machine of the adjoining host.
+    Adjoining(Arc<Core>, RoleId),
     /// This link has sent all: messages that have waited for that follow.
     Room(Link),
 }
@@ -120,6 +124,10 @@ impl Core {
             let mut flush = self.carry_out(role, first(), &mut next);
             while let Some(called) = next.pop_front() {
                 let (role, todo) = match called {
+                    Next::Adjoining(host, role) => {
+                        flush = flush.and(host.drive_with(role, Role::take).of_adjoining());
+                        continue;
+                    }
                     Next::Inbox(role) => (role, self.step_with(role, Role::take)),
                     Next::Room(Link { role, port }) => (role, self.step_with(role, |_| [Event::Room(port)])),
                 };
@@ -179,8 +187,8 @@ impl Core {
         gather: impl FnOnce(&Role) -> T,
         call: impl FnOnce(&mut Hosted, Time, T) -> bool,
     ) -> Todo {
-        let (flushes, wakers, openings, told, flush, failed) = Default::default();
-        let mut todo = Todo { flushes, wakers, openings, told, flush, failed };
+        let (flushes, wakers, openings, told, told_adjoining, flush, failed) = Default::default();
+        let mut todo = Todo { flushes, wakers, openings, told, told_adjoining, flush, failed };
         let role = self.role(role);
         self.with_role(role, |hosted| {
             // The clock is read when all is there: nothing is from later than the time at which it is heard.
@@ -202,6 +210,7 @@ impl Core {
         let has_room = |(link, connection): (Link, Arc<Connection>)| connection.sender().flush().then_some(link);
         next.extend(todo.flushes.into_iter().filter_map(has_room).map(Next::Room));
         next.extend(todo.told.into_iter().map(Next::Inbox));
+        next.extend(todo.told_adjoining.map(|(host, role)| Next::Adjoining(host, role)));
         todo.openings.into_iter().for_each(|opening| self.carry_out_opening(role, opening));
         if !todo.wakers.is_empty() {
             todo.wakers.into_iter().for_each(failure::wake);
@@ -248,6 +257,13 @@ impl Core {
                 self.role(other).put(event);
                 if !todo.told.contains(&other) {
                     todo.told.push(other);
+                }
+            }
+            // To a host that is gone: so is the session.
+            Said::TellAdjoining(other, event) => {
+                if let Some(host) = self.adjoining() {
+                    host.role(other).put(event);
+                    todo.told_adjoining = Some((host, other));
                 }
             }
             Said::Failed(why) => {

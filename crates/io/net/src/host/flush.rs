@@ -15,22 +15,34 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 pub(crate) struct Flush {
     /// A bit for each, by its number.
     roles: u64,
+    /// The same for those of the adjoining host.
+    adjoining: u64,
 }
 
 impl Flush {
     /// This machine's.
     pub(crate) fn of(RoleId(role): RoleId) -> Self {
-        Self { roles: 1 << role }
+        Self { roles: 1 << role, adjoining: 0 }
     }
 
     /// Both duties in one.
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { roles: self.roles | other.roles }
+        Self { roles: self.roles | other.roles, adjoining: self.adjoining | other.adjoining }
+    }
+
+    /// The same duty, as the adjoining host has it.
+    pub(super) fn of_adjoining(self) -> Self {
+        Self { roles: self.adjoining, adjoining: self.roles }
+    }
+
+    /// The duty for machines of the adjoining host alone, as that has it.
+    pub(super) fn adjoining_part(self) -> Self {
+        Self { roles: self.adjoining, adjoining: 0 }
     }
 
     /// Whether nothing was queued.
     pub(crate) fn is_nothing(self) -> bool {
-        self.roles == 0
+        self.roles == 0 && self.adjoining == 0
     }
 
     fn roles(self) -> impl Iterator<Item = RoleId> {
@@ -64,10 +76,15 @@ impl Core {
     /// The same on an application's thread, unless it runs tasks: such a thread must not wait for a disk.
     pub(crate) fn lead_as_application(&self, flush: Flush) {
         if !flush.is_nothing() {
-            let waits = |id| self.role(id).disk.as_ref().is_some_and(|disk| disk.waits());
-            let may_not = flush.roles().any(waits) && tokio::runtime::Handle::try_current().is_ok();
+            let may_not = self.waits_in(flush) && tokio::runtime::Handle::try_current().is_ok();
             self.hand_over(if may_not { flush } else { self.lead_once(flush, || ()) });
         }
+    }
+
+    /// Whether a thread that leads this waits for a disk.
+    fn waits_in(&self, flush: Flush) -> bool {
+        let waits = |id| self.role(id).disk.as_ref().is_some_and(|disk| disk.waits());
+        flush.roles().any(waits) || self.adjoining_part(flush).is_some_and(|(host, part)| host.waits_in(part))
     }
 
     /// Has other threads lead. One that was asked and has not begun finds everything that is queued now.
@@ -83,12 +100,19 @@ impl Core {
                 });
             }
         }
+        if let Some((host, part)) = self.adjoining_part(flush) {
+            host.hand_over(part);
+        }
     }
 
     /// Flushes each log once, and sends what has waited for that. Returns what is left to be flushed.
     fn lead_once<T>(&self, flush: Flush, away: impl Fn() -> T) -> Flush {
         let lead = |id| self.contain(|| self.flush(self.role(id), &away)).unwrap_or_default();
-        if flush.is_nothing() { flush } else { flush.roles().map(lead).fold(Flush::default(), Flush::and) }
+        let own = flush.roles().map(lead).fold(Flush::default(), Flush::and);
+        match self.adjoining_part(flush) {
+            Some((host, part)) => own.and(host.lead_once(part, away).of_adjoining()),
+            None => own,
+        }
     }
 
     fn flush<T>(&self, role: &Role, away: impl Fn() -> T) -> Flush {

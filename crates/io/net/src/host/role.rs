@@ -58,6 +58,16 @@ impl Machines {
         self.with(server, |hosted| hosted.link_client(client));
     }
 
+    /// A machine has its server in the adjoining host, whenever there is one ([`crate::Host::adjoin`]).
+    pub fn link_adjoining_server(&mut self, client: RoleId, server: RoleId) {
+        self.with(client, |hosted| hosted.link_adjoining_server(server));
+    }
+
+    /// A machine is the server of one in the adjoining host.
+    pub fn link_adjoining_client(&mut self, server: RoleId, client: RoleId) {
+        self.with(server, |hosted| hosted.link_adjoining_client(client));
+    }
+
     /// Two machines tell each other notes.
     pub fn stand_beside(&mut self, one: RoleId, other: RoleId) {
         self.with(one, |hosted| hosted.stand_beside(other));

@@ -9,7 +9,7 @@ use crate::sessions::peer_family::PeerFamily;
 use crate::sessions::upstreams::Upstreams;
 use crate::threads::runtime::Runtime;
 use crate::transport::counters::Tally;
-use machine::{Driver, Event, Hosted, RoleId, Status, Waiter};
+use machine::{Driver, Event, Hosted, Local, RoleId, Status, Waiter};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -97,6 +97,21 @@ impl Host {
     /// Counts of everything that has passed the links since the start.
     pub fn tally(&self) -> Tally {
         self.core.counters().tally()
+    }
+
+    /// A host of the same process that has the server of a machine of this one takes the place of an earlier one.
+    pub fn adjoin(&self, server: &Self) {
+        self.core.adjoin(&server.core);
+    }
+
+    /// The server in the adjoining host is there: this machine, its client, begins a session unless it has one.
+    pub fn meet_adjoining(&self, role: RoleId) {
+        self.core.tell_of_adjoining(role, Local::There);
+    }
+
+    /// The server in the adjoining host is gone, and with it the session of this machine.
+    pub fn part_from_adjoining(&self, role: RoleId) {
+        self.core.tell_of_adjoining(role, Local::Gone);
     }
 
     /// Closes a machine in good order: a store, which refuses commits from now on, writes everything home and ends its
