@@ -9,6 +9,7 @@ use crate::crew::Crew;
 use crate::lab::Cut;
 use crate::relay::{Caller, Relay};
 use crate::{Error, Result};
+use bench::Member;
 use fixtures::{Etcd, Process, Program, Signal, installed, lasting_address};
 use membership::{Cluster, EtcdUrl, LeasedSpaces, NewStore, NodeState, ShardState, ShardStatus, Status};
 use objects::Db;
@@ -97,8 +98,20 @@ pub(crate) struct Leases {
 }
 
 impl Nodes {
-    /// Creates a store and starts all of its nodes, which serve when this returns.
+    /// Creates a store and starts all of its nodes.
     pub(crate) fn start(dir: &Path, etcd: &EtcdChoice, count: u32, leases: Leases, lines: Lines) -> Result<Self> {
+        Self::start_with(dir, etcd, count, leases, lines, &[])
+    }
+
+    /// The same with more options of `thorp serve`.
+    pub(crate) fn start_with(
+        dir: &Path,
+        etcd: &EtcdChoice,
+        count: u32,
+        leases: Leases,
+        lines: Lines,
+        options: &[&str],
+    ) -> Result<Self> {
         let (url, etcd) = match etcd {
             EtcdChoice::Running(url) => (url.clone(), None),
             EtcdChoice::Started(program) => {
@@ -113,7 +126,7 @@ impl Nodes {
         let new = NewStore { nodes: names.clone(), shards: SHARDS, extent: EXTENT, lease, leased, from: None };
         cluster.create(&new)?;
         let endpoints = url.endpoints.iter().map(|endpoint| resolve(endpoint)).collect::<Result<Vec<_>>>()?;
-        let start = |name| Node::start(name, dir, &endpoints, &url.name, lines);
+        let start = |name| Node::start(name, dir, &endpoints, &url.name, lines, options);
         let all = names.into_iter().map(start).collect::<Result<_>>()?;
         Ok(Self { all, etcd, cluster, lease })
     }
@@ -163,13 +176,22 @@ impl Nodes {
         Ok(())
     }
 
-    /// Makes this process another node, which has one shard.
+    /// Makes this process the node of a member that was added. The node has one shard.
     pub(crate) fn join(&self, dir: &Path, name: &str) -> Result<Db> {
-        self.cluster.add(name)?;
         let db = Db::builder().node(name).join(&self.url().to_string(), dir.join(name))?;
         let shard = self.move_shard(name)?;
         self.await_moved_to(&Crew::default(), shard, name)?;
         Ok(db)
+    }
+
+    /// Adds a member that does not run yet, and waits until the nodes know it. Returns its end of a link to a node.
+    pub(crate) fn add_member(&self, name: &str, to: usize) -> Result<Member> {
+        self.cluster.add(name)?;
+        // They look several times in a lease.
+        thread::sleep(self.lease / 2);
+        let view = self.cluster.view()?;
+        let number = |name: &str| view.number(name).ok_or("a member is gone");
+        Ok(Member { cluster: view.store(), node: number(name)?, to: number(&self.all[to].name)? })
     }
 
     /// Has a shard move to a node, from the node that has the most others. Returns the shard.
@@ -326,7 +348,14 @@ fn resolve(endpoint: &str) -> Result<SocketAddr> {
 }
 
 impl Node {
-    fn start(name: String, dir: &Path, endpoints: &[SocketAddr], store: &str, lines: Lines) -> Result<Self> {
+    fn start(
+        name: String,
+        dir: &Path,
+        endpoints: &[SocketAddr],
+        store: &str,
+        lines: Lines,
+        options: &[&str],
+    ) -> Result<Self> {
         let listen = lasting_address()?;
         let can_be_cut = lines == Lines::ThatCanBeCut;
         let line = can_be_cut.then(|| Relay::start(listen)).transpose()?;
@@ -340,7 +369,7 @@ impl Node {
         let mut command = Program::this()?.command();
         command.args(["serve", "--cluster", &url, "--node", &name, "--listen", &listen.to_string()]);
         command.args(["--advertise", &address.to_string(), "--json", "--until-stdin-closes", "--dir"]);
-        command.arg(dir.join(&name));
+        command.arg(dir.join(&name)).args(options);
         let process = Process::spawn(command, &format!("node {name}"))?;
         Ok(Self { name, process, is_ready: false, address, line, to_etcd })
     }
@@ -354,6 +383,11 @@ impl Node {
     /// Where clients and other nodes reach it.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// SIGKILL.

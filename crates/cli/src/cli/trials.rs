@@ -112,7 +112,9 @@ Cases and what their ratios compare with, measured in the same run:
   nodes     a store of three nodes with etcd: commits on one node and on two, over an fdatasync and the round trips
             that they need; 16 clients in opposite roles: the longest wait over the median; a node killed: how
             long commits elsewhere pause, and on its shards after its restart; --gib moved to the other nodes: commits
-            that were refused, and p99 over that before";
+            that were refused, and p99 over that before; places that the sequencer gives to a node that asks for 64 at
+            a time, in a second and in a second of one core; all nodes killed with --gib in their logs: the rate at
+            which the logs come back, over that at which the files are read";
 
 /// The measurements of `thorp bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

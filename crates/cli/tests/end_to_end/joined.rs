@@ -1,7 +1,8 @@
 //! An application that is a node of the store itself, beside two nodes that are processes of their own.
 
 use crate::nodes::Farm;
-use fixtures::until;
+use crate::program::start;
+use fixtures::{Signal, until};
 use std::path::Path;
 use std::time::Duration;
 use thorp::{Anywhere, Db, Error, Ref};
@@ -63,7 +64,33 @@ fn an_application_is_a_node_whose_commits_others_see() {
     assert_eq!(farm.status()["nodes"][2]["state"], "away", "the last handle closes it");
 }
 
-/// The other nodes are killed one after the other, and the application goes on with what is there.
+/// The first run of a fresh transaction reads what was acknowledged before: at the node in the process, at another node,
+/// and in a group.
+#[test]
+fn a_fresh_transaction_sees_what_was_acknowledged() {
+    let Some((farm, writer)) = joined() else { return };
+    let objects = everywhere(&writer);
+    let all: Vec<_> = farm.addresses[..2].iter().map(ToString::to_string).collect();
+    let group = start(&["group", "--name", "site", "--store", &all.join(","), "--listen", "127.0.0.1:0"]);
+    let readers = [Db::connect(farm.addresses[0]).unwrap(), Db::connect(group.address()).unwrap(), writer.clone()];
+    // The page is in all caches, and changes.
+    for reader in &readers {
+        assert_eq!(sum(reader, &objects), 0);
+    }
+    for round in 1..=100 {
+        let object = objects[round as usize % objects.len()];
+        let by = if round % 2 == 0 { &writer } else { &readers[0] };
+        by.transact(|tx| tx.put(object, &round)).unwrap();
+        for reader in &readers {
+            let mut first = None;
+            reader.transact_fresh(|tx| Ok(*first.get_or_insert(tx.get(object)?))).unwrap();
+            assert_eq!(first, Some(round), "in round {round}");
+        }
+    }
+    assert!(group.end_by(Signal::TERM).unwrap().status.success());
+}
+
+/// The other nodes are killed one after the other, and the application's database stays open.
 #[test]
 fn an_application_outlives_the_other_nodes() {
     let Some((mut farm, db)) = joined() else { return };
@@ -111,7 +138,7 @@ fn a_node_that_cannot_be_is_refused_by_name() {
     let Some((farm, db)) = joined() else { return };
     let dir = |name: &str| farm.folder.file(name);
     let nobody = refused(Db::join(&farm.url, dir("new")));
-    assert!(nobody.contains("say which one it is to be of, with 'node' (the store has n1, n2, n3)"), "{nobody}");
+    assert!(nobody.contains("name its node with 'node' (the store has n1, n2, n3)"), "{nobody}");
     let unknown = refused(Db::builder().node("n9").join(&farm.url, dir("new")));
     assert!(unknown.contains("the store has no node 'n9'"), "{unknown}");
     let others = refused(Db::builder().node("n1").join(&farm.url, farm.dir(2)));

@@ -156,12 +156,12 @@ impl<M: Machine + ?Sized> Hosted<M> {
         self.link(Port::Session(LOCAL), client, false);
     }
 
-    /// Its server is a machine of the adjoining host, whenever that is there.
+    /// The machine's server is in the adjoining host, whenever there is one.
     pub fn link_adjoining_server(&mut self, server: RoleId) {
         self.link(Port::SERVER, server, true);
     }
 
-    /// It is the server of a machine of the adjoining host.
+    /// This machine is the server of one in the adjoining host.
     pub fn link_adjoining_client(&mut self, client: RoleId) {
         self.link(Port::Session(LOCAL), client, true);
     }

@@ -24,6 +24,8 @@ pub enum Rule {
     /// A page that fills holes is at least as recent as what made them, and as everything that its reader has learned
     /// of.
     FetchAtLeast,
+    /// A transaction that has to see everything reads of a shard once its node has told that.
+    StartAtLeast,
     /// A client that releases a page that was just granted to it means an earlier generation of the page, and continues
     /// holding it.
     KeepGranted,
@@ -276,7 +278,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 127] = [
+    pub const ALL: [Self; 128] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -284,6 +286,7 @@ impl Rule {
         Self::ReleaseOnce,
         Self::FollowUnheld,
         Self::FetchAtLeast,
+        Self::StartAtLeast,
         Self::KeepGranted,
         Self::ClaimUnused,
         Self::LoseFilled,

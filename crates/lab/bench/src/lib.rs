@@ -31,6 +31,7 @@ mod read;
 mod recover;
 pub mod reliability;
 mod sample;
+mod sequencer;
 pub mod shop;
 mod site;
 mod slow_line;
@@ -51,7 +52,9 @@ pub use nodes::{AtNode, node_commits, opposite_roles};
 pub use pace::{Step, USUAL};
 pub use plot::plot;
 pub use published::{SiteFigure, SiteSizes};
+pub use recover::{drop_cached, read_all};
 pub use sample::Sample;
+pub use sequencer::{Member, sequencer};
 pub use site::{Load, LoadOptions, Tally};
 pub use web::Beside;
 

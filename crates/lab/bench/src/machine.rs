@@ -85,6 +85,11 @@ struct OfProcess {
     ticks: u64,
 }
 
+/// The ticks that a process has taken, with those of its children that have ended.
+pub(crate) fn ticks_of(process: u32) -> Option<u64> {
+    Some(of_process(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)?.ticks)
+}
+
 fn of_process(stat: &str) -> Option<OfProcess> {
     // Its name may have spaces and brackets.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need, by a client
-//! of a node and by an application that is a node; and clients of two nodes that contend for the same two objects in
+//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need: those of a
+//! client, and those of an application that is a node. And clients of two nodes that contend for the same two objects in
 //! opposite roles.
 
 use crate::floor::{PingPong, SyncFloor};
@@ -16,9 +16,11 @@ const OBJECT_BYTES: usize = 100;
 const REQUEST_BYTES: usize = 240;
 const REPLY_BYTES: usize = 100;
 
-/// The bounds of the Multicomputer figures: a commit of an application that is a node, on its own shard, over one
-/// `fdatasync` and one round trip, which is to the sequencer; a client's commit on two nodes over one `fdatasync` and three
-/// round trips: to its coordinator, from there to the other node, and to the sequencer; and the worst wait over the median.
+/// The bounds of the Multicomputer figures:
+/// - a commit of an application that is a node, on its own shard, over one `fdatasync` and the round trip to the sequencer;
+/// - a client's commit on two nodes, over one `fdatasync` and the round trips to its coordinator, from there to the other
+///   node, and to the sequencer;
+/// - the worst wait over the median.
 const OWN_MAX: f64 = 1.5;
 const TWO_MAX: f64 = 2.0;
 const WORST_OVER_MEDIAN_MAX: f64 = 20.0;
@@ -81,8 +83,8 @@ impl AtNode {
     }
 }
 
-/// Commits on a node's own shards and on those of another as well, by an application that is the node and by a client of
-/// another one, in turns with the floor. The sequencer is at none of these nodes.
+/// Commits on one node and on two, of an application that is a node and of a client, in turns with the floor. The
+/// sequencer is at another node.
 ///
 /// # Errors
 /// A node cannot be reached.

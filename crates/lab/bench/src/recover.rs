@@ -67,8 +67,17 @@ fn recovered(server: &Process) -> Result<(f64, f64)> {
 /// The rate at which all files of the directory are read, one after the other, from the disk.
 fn read_mib_per_s(dir: &Path) -> Result<f64> {
     drop_cached(dir)?;
-    let mut buffer = vec![0; 1 << 20];
-    let (start, mut bytes) = (Instant::now(), 0);
+    let start = Instant::now();
+    let bytes = read_all(dir)?;
+    Ok(bytes as f64 / f64::from(1 << 20) / start.elapsed().as_secs_f64())
+}
+
+/// Reads all files of the directory, one after the other. Returns their bytes.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn read_all(dir: &Path) -> Result<usize> {
+    let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
     for path in files(dir)? {
         let mut file = File::open(path)?;
         fadvise(&file, 0, None, Advice::Sequential)?;
@@ -79,11 +88,14 @@ fn read_mib_per_s(dir: &Path) -> Result<f64> {
             }
         }
     }
-    Ok(bytes as f64 / f64::from(1 << 20) / start.elapsed().as_secs_f64())
+    Ok(bytes)
 }
 
 /// Asks the system to forget what it has cached of the files, as after a crash of the machine.
-fn drop_cached(dir: &Path) -> Result<()> {
+///
+/// # Errors
+/// A file cannot be opened.
+pub fn drop_cached(dir: &Path) -> Result<()> {
     for path in files(dir)? {
         let file = File::open(path)?;
         file.sync_all()?;

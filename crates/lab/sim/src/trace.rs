@@ -92,6 +92,7 @@ fn digest_to_server(message: &ToServer) -> [u64; 3] {
         ToServer::Lead(m) => [28, m.epoch, 0],
         ToServer::FindLeader(_) => [29, 0, 0],
         ToServer::Promise(m) => [34, m.txn.client.0 ^ m.txn.number << 32, 0],
+        ToServer::Sync(m) => [48, m.number, 0],
     }
 }
 
@@ -118,6 +119,7 @@ pub(crate) fn digest_to_client(message: &ToClient) -> [u64; 3] {
         ToClient::Leased(m) => [32, m.nonce, u64::from(m.lease_ms)],
         ToClient::Intent(m) => [33, m.txn.client.0 ^ m.txn.number << 32, m.pages.len() as u64],
         ToClient::Abandoned(m) => [42, m.txn.client.0 ^ m.txn.number << 32, 0],
+        ToClient::Synced(m) => [49, m.number, m.shards.len() as u64],
     }
 }
 

@@ -39,7 +39,7 @@ const KEPT: [(Kind, u64, Rule, &str); 13] = [
     (Kind::Steered(Race::ComeInParts), 4, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (
         Kind::Cluster,
-        414,
+        755,
         Rule::HeldPasses,
         "a commit waited in line behind a reader that waited for what it had prepared",
     ),

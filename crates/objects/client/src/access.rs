@@ -18,6 +18,8 @@ enum Found {
     Cached { frame: FrameNo, place: usize, again: bool },
     /// No page has such a slot.
     Nowhere,
+    /// Perhaps in the cache, and the page's node has not told everything that the transaction has to see.
+    Untold,
     /// Not here, or a hole in the page that is at this frame.
     Fault(Option<FrameNo>),
 }
@@ -27,6 +29,7 @@ impl Client {
     pub fn read(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<Read<'_>, TxnError> {
         match self.locate(txn, object)? {
             Found::Fault(frame) => self.fault(now, txn, object, frame).map(|()| Read::Wait),
+            Found::Untold => self.await_told(now, txn, object).map(|()| Read::Wait),
             found => self.value(txn, object, &found),
         }
     }
@@ -61,7 +64,7 @@ impl Client {
                 workspace.own(place, object).map_or(Read::Absent, |value| Read::Value(value))
             }
             Found::Nowhere => Read::Absent,
-            Found::Fault(_) => Read::Wait,
+            Found::Fault(_) | Found::Untold => Read::Wait,
         })
     }
 
@@ -116,6 +119,9 @@ impl Client {
         if place.is_some_and(|place| workspace.at(place).written(object.slot).is_some()) {
             return Ok(place.map_or(Found::Nowhere, Found::Own));
         }
+        if running.moment > 0 && !self.moments.are_told(&self.nodes, object.page, running.moment) {
+            return Ok(Found::Untold);
+        }
         let known = place.and_then(|place| workspace.at(place).frame);
         let known = known.filter(|&frame| self.cache.is_at(frame, object.page));
         let frame = match known.or_else(|| self.cache.find(object.page)) {
@@ -150,6 +156,7 @@ impl Client {
         }
         match self.locate(txn, object)? {
             Found::Fault(frame) => return self.fault(now, txn, object, frame).map(|()| Write::Wait),
+            Found::Untold => return self.await_told(now, txn, object).map(|()| Write::Wait),
             Found::Own(_) | Found::Cached { .. } | Found::Nowhere => {}
         }
         let has_room = self.txns.running(txn)?.put_over(object, value, &self.cache)?;

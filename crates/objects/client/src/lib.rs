@@ -34,6 +34,7 @@
 //! | `invalidation`, `doom` | changes by others, and the transactions that have read the values before |
 //! | `commit` | requests and outcomes |
 //! | `fresh` | transactions that commit without a request |
+//! | `sync` | transactions that begin with everything that was acknowledged before |
 //! | `nodes`, `placement`, `incarnations` | the nodes of the store, which of them has which page, and their lives |
 //! | `link` | sending to a node, and giving up |
 //! | `session`, `sessions` | a session: its state, and its course from hello to end |
@@ -74,6 +75,7 @@ mod room;
 mod seen;
 mod session;
 mod sessions;
+mod sync;
 pub mod tables;
 mod txns;
 mod waiting;
@@ -97,6 +99,7 @@ use nodes::Nodes;
 pub use outputs::Output;
 use outputs::Outputs;
 pub use seen::Seen;
+use sync::Moments;
 use txns::{State, Txns};
 use types::{ClientId, Time};
 
@@ -122,6 +125,7 @@ pub struct Client {
     group: Group,
     commits: Commits,
     allocator: Allocator,
+    moments: Moments,
     stats: Stats,
 }
 
@@ -140,6 +144,7 @@ impl Client {
             group: Group::new(config.group.clone()),
             commits: Commits::new(config.limits.outcomes_per_client),
             allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
+            moments: Moments::new(config.broken),
             stats: Stats::default(),
             config,
         }
@@ -201,6 +206,7 @@ impl Client {
             (Phase::Resuming | Phase::Live, ToClient::Placement(placement)) => {
                 return self.placement(now, at, &placement);
             }
+            (Phase::Live, ToClient::Synced(synced)) => return self.synced(at, &synced),
             (Phase::Live, ToClient::Elsewhere(elsewhere)) => self.elsewhere(now, at, elsewhere),
             (Phase::Live, ToClient::Help(help)) if is_home => self.help(now, &help),
             (Phase::Live, ToClient::Members(members)) if is_home => {

@@ -70,6 +70,7 @@ impl Client {
             self.peers.link_is_gone();
         }
         self.nodes[at].session.up.close();
+        self.nodes[at].session.asked = 0;
         for page in self.nodes[at].fetches.link_is_gone() {
             self.cache.pin(page, self.is_pinned(page));
         }

@@ -28,7 +28,7 @@ impl Client {
         let frozen = self.frozen_pages().into_iter().map(|held| held.page);
         let held = self.cache.frames().map(|(page, _)| page).chain(frozen);
         let before: Vec<_> = held.map(|page| (page, self.nodes.places().of(page))).collect();
-        let is_first = !self.nodes.are_several();
+        let (is_first, revision) = (!self.nodes.are_several(), self.nodes.revision());
         let config = &self.config;
         let beside = |home: &Node| Node { session: home.session.beside(), fetches: Fetches::new(config) };
         for change in self.nodes.place(sharding, placement, beside) {
@@ -55,6 +55,9 @@ impl Client {
         self.ask_for_grants(now);
         self.commits.take_ways(|txn| self.nodes.coordinator_of(txn));
         self.send_strays(now);
+        if self.nodes.revision() != revision {
+            self.ask_again();
+        }
         Ok(())
     }
 

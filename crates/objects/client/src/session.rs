@@ -26,6 +26,8 @@ pub(crate) struct Session {
     /// The other end is the redirector of a group, in a store of several nodes.
     pub(crate) is_of_several: bool,
     ack_is_due: bool,
+    /// The last moment that the node was asked about in this session.
+    pub(crate) asked: u64,
     /// Pages that have left, as far as the store was not told.
     pub(crate) released: Vec<PageId>,
     /// Pages that have left and that the store continues listing for us, for the reads of running transactions.
@@ -49,6 +51,7 @@ impl Session {
             brought: Brought::Something,
             is_of_several: false,
             ack_is_due: false,
+            asked: 0,
             released: Vec::new(),
             kept: BTreeSet::new(),
         }

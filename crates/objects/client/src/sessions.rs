@@ -173,6 +173,7 @@ impl Client {
         self.refuse_idle();
         self.ask_for_grants(now);
         self.send_fetches(now, at);
+        self.wake_untold();
         Ok(())
     }
 

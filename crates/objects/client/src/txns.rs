@@ -33,6 +33,8 @@ pub(crate) struct Txn {
     state: State,
     /// The last fetch that was sent before it began.
     pub(crate) last_fetch_before: u64,
+    /// The moment from which on it has to see everything; 0 for one that may begin with what is cached.
+    pub(crate) moment: u64,
     /// Heard by the thread that runs it.
     pub(crate) stale: StaleFlag,
     /// Since when it has been waiting to be woken.
@@ -111,6 +113,7 @@ impl Txns {
         *txn = Some(Txn {
             state: State::Running,
             last_fetch_before,
+            moment: 0,
             stale: StaleFlag::default(),
             waiting: None,
             workspace: Workspace::default(),

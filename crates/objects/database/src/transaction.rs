@@ -38,11 +38,23 @@ impl Transaction {
     /// [`Error::Closed`] or [`Error::Forked`] if the database was closed or belongs to the parent process,
     /// [`Error::Nested`] inside of the body of another transaction.
     pub fn begin(database: &Arc<Database>) -> Result<Self> {
+        Self::begin_by(database, Client::begin)
+    }
+
+    /// Begins a transaction that sees everything that was acknowledged before, to any client.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::begin`].
+    pub fn begin_fresh(database: &Arc<Database>) -> Result<Self> {
+        Self::begin_by(database, Client::begin_fresh)
+    }
+
+    fn begin_by(database: &Arc<Database>, begin: impl FnOnce(&mut Client) -> TxnHandle) -> Result<Self> {
         if nested::is_inside(database) {
             return Err(Error::Nested);
         }
         database.check()?;
-        let handle = database.look(Client::begin);
+        let handle = database.look(begin);
         Ok(Self { database: database.clone(), handle, ended: false })
     }
 

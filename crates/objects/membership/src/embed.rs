@@ -6,8 +6,8 @@
 //!                            |                       ^ rounds
 //!                            +--connections--> other nodes
 //! ```
-//! The client lives as long as its database, across all rounds of the node. While the node has no lease it has no
-//! session with its own store, and goes on with the other nodes.
+//! The client lives as long as its database, across all rounds of the node. While the node has no lease, the client has
+//! no session with its own store, and uses the other nodes.
 
 use crate::binding::Binding;
 use crate::cluster::Cluster;
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// How long each endpoint of etcd has for an answer: half of the shortest lease.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// What may be chosen of a node in the process of its application.
+/// The settings of a node in the process of its application.
 #[derive(Clone, Debug)]
 pub struct Embedded {
     /// Its name. A directory that has been a node's knows it.
@@ -89,7 +89,7 @@ impl Embedded {
         }
         let names: Vec<_> = view.names().into_values().collect();
         Err(format!(
-            "{} is the directory of no node yet: say which one it is to be of, with 'node' (the store has {})",
+            "{} is not the directory of a node yet: name its node with 'node' (the store has {})",
             dir.display(),
             names.join(", ")
         )
@@ -112,7 +112,7 @@ impl Local for Node {
     }
 }
 
-/// What the node's thread needs.
+/// The node's thread.
 struct Thread {
     cluster: Cluster,
     node: String,

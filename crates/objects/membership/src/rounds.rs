@@ -75,7 +75,7 @@ pub trait Process {
     fn wait(&mut self, why: &str) -> Result<(), Failure>;
 }
 
-/// A node that is to serve.
+/// A node of the store, and the settings of its process.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     /// The store.
@@ -92,7 +92,7 @@ pub struct Rounds<'a> {
     pub disk: disk::Config,
     /// The settings of the store, without what the store in etcd says.
     pub store: store::Config,
-    /// What the threads of the process share.
+    /// The state that the threads of the process share.
     pub running: &'a Running,
 }
 

@@ -1,4 +1,4 @@
-//! What the threads of a node's process share while it runs.
+//! The state that the threads of a node's process share while it runs.
 
 use machine::RoleId;
 use net::Host;
@@ -21,7 +21,7 @@ impl Running {
         self.close();
     }
 
-    /// Whether the node is to end.
+    /// Whether the node was stopped.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(SeqCst)
     }

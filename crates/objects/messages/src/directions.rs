@@ -10,7 +10,7 @@ use crate::{
     Abandoned, Ack, Arrived, AskOutcome, CommitReply, CommitRequest, Departed, Elsewhere, Fetch, FindLeader, GROUP,
     Grant, Granted, Hello, Help, Intent, Invalidations, Lead, Leader, Leased, LeftOut, Members, NoHelp, Page,
     PeerHello, PeerPage, Ping, Placement, Pong, Promise, Reachable, Released, Resume, Resumed, Revalidate, Revalidated,
-    Welcome,
+    Sync, Synced, Welcome,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -62,6 +62,8 @@ family! {
         29 FindLeader,
         /// The group knows what is about to change.
         34 Promise,
+        /// Asks that everything be told which has committed.
+        48 Sync,
     }
 
     /// The messages of a store or a redirector, to the end that has opened the link.
@@ -106,6 +108,8 @@ family! {
         41 Elsewhere,
         /// A transaction that a watcher was asked about changes nothing.
         42 Abandoned,
+        /// Everything was told that had committed.
+        49 Synced,
     }
 
     /// The messages between peers.

@@ -10,6 +10,7 @@
 //! | [`grant`] | `Grant` | `Granted` |
 //! | [`help`] | `Help`, `Reachable` | `PeerPage`, `NoHelp`, `Arrived` |
 //! | [`placement`] | | `Placement`, `Elsewhere` |
+//! | [`sync`] | `Sync` | `Synced` |
 //! | [`lease`] | `Intent` | `Leased`, `Promise` |
 //! | [`group`] | `Revalidate`, `Lead`, `FindLeader`, `Departed` | `Revalidated`, `Leader`, `Members` |
 //! | [`watch`] | `Intent` | `Leased`, `Promise`, `Invalidations` |
@@ -49,6 +50,7 @@ pub mod places;
 pub mod roles;
 pub mod session;
 pub mod store_nodes;
+pub mod sync;
 pub mod upstream;
 mod vector;
 pub mod watch;
@@ -72,6 +74,7 @@ pub use places::{At, Places};
 pub use roles::{Among, Decide, Openings, Placed, Prepare, Release, Sequence, Verdict, Vote};
 pub use session::{Held, Hello, Ping, Pong, Resume, Resumed, SessionLimits, Welcome};
 pub use store_nodes::{Change, StoreNode, StoreNodes};
+pub use sync::{Sync, Synced};
 pub use upstream::{Overdue, Phase, Upstream};
 pub use vector::PerShard;
 pub use watch::{Abandoned, WATCH};

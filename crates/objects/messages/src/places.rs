@@ -29,7 +29,7 @@ impl At {
 }
 
 /// Which node has which shard.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Places {
     sharding: Option<Sharding>,
     /// By shard; empty while one node is known.

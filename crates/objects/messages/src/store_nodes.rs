@@ -55,6 +55,8 @@ pub enum Change {
 pub struct StoreNodes<T> {
     list: Vec<StoreNode<T>>,
     places: Places,
+    /// How often a shard has had another place or another opening.
+    revision: u64,
     /// The last number that was given to a connection.
     last_upstream: u64,
 }
@@ -63,7 +65,7 @@ impl<T> StoreNodes<T> {
     /// The home alone.
     pub fn new(home: T) -> Self {
         let home = StoreNode { id: None, upstream: UpstreamId::ONLY, address: String::new(), start: 0, with: home };
-        Self { list: alloc::vec![home], places: Places::default(), last_upstream: 0 }
+        Self { list: alloc::vec![home], places: Places::default(), revision: 0, last_upstream: 0 }
     }
 
     /// All, the home first.
@@ -114,6 +116,11 @@ impl<T> StoreNodes<T> {
         &self.places
     }
 
+    /// How often a shard has had another place or another opening.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// A node, and which node has which shard.
     pub fn parts(&mut self, at: At) -> (&mut T, &Places) {
         (&mut self.list[at.place()].with, &self.places)
@@ -142,7 +149,9 @@ impl<T> StoreNodes<T> {
             let known = self.places.since(shard, opening);
             known.unwrap_or_else(|| (self.find_id(id).unwrap_or(At::HOME), opening))
         };
-        self.places = Places::new(sharding, (0..).map(Shard).zip(&placement.shards).map(place_of).collect());
+        let places = Places::new(sharding, (0..).map(Shard).zip(&placement.shards).map(place_of).collect());
+        self.revision += u64::from(places != self.places);
+        self.places = places;
         changes
     }
 

@@ -40,6 +40,8 @@ fn smallest() -> Vec<Parcel> {
         to_client(Placement { nodes: vec![], shards: vec![] }),
         to_client(Elsewhere { page: page(1), number: 0 }),
         to_client(Abandoned { txn: txn() }),
+        to_server(Sync { number: 0 }),
+        to_client(Synced { number: 0, shards: vec![] }),
         to_server(Released { pages: vec![] }),
         to_server(CommitRequest {
             txn: txn(),

@@ -266,6 +266,10 @@ fn message() -> impl Strategy<Value = Parcel> {
         ),
         1 => (page(), any::<u64>()).prop_map(|(page, number)| to_client(Elsewhere { page, number })),
         1 => txn().prop_map(|txn| to_client(Abandoned { txn })),
+        1 => any::<u64>().prop_map(|number| to_server(Sync { number })),
+        1 => (any::<u64>(), vec(any::<u16>(), 0..9)).prop_map(|(number, shards)| {
+            to_client(Synced { number, shards: shards.into_iter().map(Shard).collect() })
+        }),
         1 => pages().prop_map(|pages| to_server(Released { pages })),
         3 => (txn(), any::<[u64; 2]>(), reads(), writes()).prop_map(|(txn, [incarnation, answered], reads, writes)| {
             to_server(CommitRequest { txn, incarnation: Incarnation(incarnation), answered, reads, writes })

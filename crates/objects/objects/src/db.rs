@@ -86,10 +86,43 @@ impl Db {
     /// # Errors
     /// [`Error::Contended`] when the client's patience is over; [`Error::Nested`] inside of another transaction's `body`;
     /// otherwise what the store or `body` says.
-    pub fn transact<R>(&self, mut body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
+    pub fn transact<R>(&self, body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
+        self.run(body, Transaction::begin)
+    }
+
+    /// [`Db::transact`] for a transaction that begins no earlier than everything that was acknowledged before, to any
+    /// client: `body` sees it in its first run. Any transaction that commits has seen it in the end; without this, one
+    /// that reads from the cache may first be shown a value from a moment ago, and learn of that when it commits. It
+    /// costs a round trip to each node that has something it reads.
+    ///
+    /// Call it when word of a change has come on another way than through the store, or when `body` has effects of its
+    /// own that must not follow from what is out of date.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// # let drawing = db.transact(|tx| tx.create(thorp::Anywhere, &"as built".to_string()))?;
+    /// // A colleague has called: the drawing is changed.
+    /// let text = db.transact_fresh(|tx| tx.get(drawing))?;
+    /// # assert_eq!(text, "as built");
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Db::transact`]. A read fails when the node of an object cannot be reached in time, even if the object
+    /// is cached.
+    pub fn transact_fresh<R>(&self, body: impl FnMut(&mut Tx) -> Result<R>) -> Result<R> {
+        self.run(body, Transaction::begin_fresh)
+    }
+
+    fn run<R>(
+        &self,
+        mut body: impl FnMut(&mut Tx) -> Result<R>,
+        begin: impl Fn(&Arc<Database>) -> database::Result<Transaction>,
+    ) -> Result<R> {
         let mut tries = Tries::begin(&self.database);
         loop {
-            let running = Transaction::begin(&self.database)?;
+            let running = begin(&self.database)?;
             let mut tx = self.tx::<Blocking>(&running);
             let ran = {
                 let _inside = Inside::enter(&self.database);
@@ -120,13 +153,32 @@ impl Db {
     /// # Ok::<(), thorp::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn transact_async<R, F>(&self, mut body: impl FnMut(AsyncTx) -> F) -> Result<R>
+    pub async fn transact_async<R, F>(&self, body: impl FnMut(AsyncTx) -> F) -> Result<R>
+    where
+        F: Future<Output = Result<R>>,
+    {
+        self.run_async(body, Transaction::begin).await
+    }
+
+    /// [`Db::transact_fresh`] as a future.
+    pub async fn transact_fresh_async<R, F>(&self, body: impl FnMut(AsyncTx) -> F) -> Result<R>
+    where
+        F: Future<Output = Result<R>>,
+    {
+        self.run_async(body, Transaction::begin_fresh).await
+    }
+
+    async fn run_async<R, F>(
+        &self,
+        mut body: impl FnMut(AsyncTx) -> F,
+        begin: impl Fn(&Arc<Database>) -> database::Result<Transaction>,
+    ) -> Result<R>
     where
         F: Future<Output = Result<R>>,
     {
         let mut tries = Tries::begin(&self.database);
         loop {
-            let running = Transaction::begin(&self.database)?;
+            let running = begin(&self.database)?;
             let handle = running.handle();
             let ran = {
                 let mut running = pin!(body(self.tx::<Async>(&running)));

@@ -105,12 +105,12 @@ impl Db {
     }
 
     /// Makes this process a node of the store at `url`, such as `etcd://127.0.0.1:2379/main`, with its part of the
-    /// store in a directory. Reads of the node's own pages cost no message, and a commit on its own shards costs one, to
-    /// the sequencer. The directory remembers which node it is of; a new one is told by [`Builder::node`]. Other nodes
+    /// store in a directory. Reads of the node's own pages cost no message. A commit on its own shards costs one round
+    /// trip, to the sequencer. The directory remembers which node it is of; a new one is told by [`Builder::node`]. Other nodes
     /// reach this one at a free port of this machine unless [`Builder::listen`] says where.
     ///
-    /// A node that loses its lease, as etcd is away for too long, takes part again when it has another; in the meantime
-    /// what needs its own shards waits, for as long as [`Builder::patience`], and the rest goes on with the other nodes.
+    /// A node loses its lease if etcd is away for too long. Until it has another one, transactions on its own shards wait,
+    /// for as long as [`Builder::patience`] says, and others use the other nodes.
     /// [`Db::close`] closes the node's shards in order, so that its next start waits for no other node.
     ///
     /// ```no_run
@@ -124,8 +124,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::Open`] with a line that says what is wrong and what to do: etcd does not answer, it has no such
-    /// store or node, the directory is another node's or a copy of a live one, the name is in use.
+    /// [`crate::Error::Open`] with a line that says what is wrong and what to do: etcd does not answer, or has no such
+    /// store or node; the directory is another node's, or a copy of one that has run since; the name is in use.
     pub fn join(url: &str, dir: impl AsRef<Path>) -> Result<Self> {
         Self::builder().join(url, dir)
     }

@@ -33,6 +33,10 @@ impl Redirector {
                 self.members.ack(from, &ack.through);
                 Ok(())
             }
+            ToServer::Sync(sync) => {
+                self.sync(now, from, sync);
+                Ok(())
+            }
             ToServer::Grant(grant) => self.grant(now, from, grant),
             ToServer::Reachable(reachable) => {
                 self.members.reach(from, reachable);

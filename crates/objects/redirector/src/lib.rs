@@ -42,6 +42,7 @@
 //! | `standby` | pages that the redirector keeps itself |
 //! | `commit`, `update` | commits on their way; the news of their changes, and its receivers |
 //! | `lease` | read-only transactions that are validated here |
+//! | `syncs` | members that ask whether they have been told of everything |
 //! | `grant`, `line` | pages to create objects in, and whose turn it should get some |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `config`, `status`, `outputs` | settings; the answer to an operator; actions for the driver, in order |
@@ -74,6 +75,7 @@ mod sources;
 mod standby;
 mod status;
 mod store_session;
+mod syncs;
 pub mod tables;
 mod update;
 
@@ -93,6 +95,7 @@ use outputs::Outputs;
 use resume::Revalidations;
 use standby::Standby;
 pub use status::{MemberStatus, Stats, Status};
+use syncs::Syncs;
 use types::{ClientId, GoodbyeReason, SessionId, Time};
 
 /// The machine. Its parts meet here: each keeps its own state, and its methods take what else they change. In the file
@@ -115,6 +118,7 @@ pub struct Redirector {
     grants: Grants,
     revalidations: Revalidations,
     standby: Standby,
+    syncs: Syncs,
     stats: Stats,
 }
 
@@ -134,6 +138,7 @@ impl Redirector {
             grants: Grants::new(&config.limits),
             revalidations: Revalidations::default(),
             standby: Standby::new(config.cache_bytes_limit, config.broken),
+            syncs: Syncs::default(),
             stats: Stats::default(),
             config,
         }

@@ -465,6 +465,7 @@ impl Redirector {
         self.leadership.tell_members_soon(now);
         self.revalidations.forget(session);
         self.grants.forget_waiter(session);
+        self.forget_syncs(session);
         for at in self.nodes.all() {
             self.nodes[at].fetches.forget(session);
         }

@@ -15,6 +15,7 @@
 use crate::fetch::Fetches;
 use crate::lease::Lease;
 use crate::store_session::StoreSession;
+use crate::syncs::NodeSyncs;
 use crate::{Config, Redirector};
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
@@ -28,6 +29,7 @@ pub(crate) struct Node {
     pub(crate) session: StoreSession,
     pub(crate) fetches: Fetches,
     pub(crate) lease: Lease,
+    pub(crate) syncs: NodeSyncs,
     /// Since when it is not reached, if it is not.
     down_since: Time,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Node {
 impl Node {
     fn new(now: Time, session: StoreSession, config: &Config) -> Self {
         let lease = Lease::new(config.limits.leased_changes, config.broken);
-        Self { session, fetches: Fetches::default(), lease, down_since: now }
+        Self { session, fetches: Fetches::default(), lease, syncs: NodeSyncs::default(), down_since: now }
     }
 
     /// Until when it is waited for; none if it is reached.
@@ -74,6 +76,7 @@ impl Node {
         self.session.link_is_gone();
         self.fetches.link_is_gone();
         self.lease.link_is_gone();
+        self.syncs.link_is_gone();
     }
 }
 
@@ -267,6 +270,7 @@ impl Redirector {
     pub(crate) fn placement(&mut self, now: Time, at: At, placement: &Placement) -> Result<(), Goodbye> {
         let sharding = self.nodes.sharding();
         placement.check(sharding, self.nodes[at].id)?;
+        let revision = self.nodes.revision();
         let before: Vec<_> = if self.nodes.are_several() { self.held_pages() } else { Vec::new() };
         let before: Vec<_> = before.into_iter().map(|page| (page, self.nodes.places().of(page))).collect();
         let config = &self.config;
@@ -284,6 +288,9 @@ impl Redirector {
         let moved = before.into_iter().filter(|&(page, before)| places.of(page) != before).map(|(page, _)| page);
         let moved = moved.collect();
         self.shards_have_moved(now, moved);
+        if self.nodes.revision() != revision {
+            self.sync_again(now);
+        }
         if self.nodes.choose_coordinator() {
             self.welcome_again();
         }

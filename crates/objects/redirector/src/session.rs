@@ -38,6 +38,7 @@ impl Redirector {
             (Phase::Live, ToClient::LeftOut(left_out)) => self.left_out(now, at, &left_out),
             (Phase::Live, ToClient::CommitReply(reply)) => self.commit_reply(now, at, reply),
             (Phase::Live, ToClient::Granted(granted)) => self.granted(now, at, granted),
+            (Phase::Live, ToClient::Synced(synced)) => self.synced(now, at, synced),
             (Phase::Live, ToClient::Leased(leased)) => self.leased(now, at, leased),
             (Phase::Live, ToClient::Intent(intent)) => self.intent(now, at, &intent),
             (Phase::Live, ToClient::Elsewhere(elsewhere)) => self.elsewhere(at, elsewhere.page),
@@ -140,6 +141,7 @@ impl Redirector {
         self.serve_grants_again(now);
         self.send_unsent(now);
         self.claim_at(now, at);
+        self.ask_for_members(now, at);
         // A store that takes groups may have a lease for us.
         self.ping_store(now, at);
     }

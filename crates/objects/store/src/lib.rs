@@ -515,6 +515,10 @@ impl Store {
             ToServer::AskOutcome(ask) => self.ask_outcome(now, from, ask),
             ToServer::Ack(ack) => self.master.ack(from, &ack),
             ToServer::Grant(grant) => self.grant(from, grant),
+            ToServer::Sync(sync) => {
+                self.sync(now, from, sync);
+                Ok(())
+            }
             ToServer::Revalidate(revalidate) => {
                 self.check_group(from)?;
                 self.master.revalidate(from, &revalidate)

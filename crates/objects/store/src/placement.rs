@@ -3,6 +3,7 @@
 //! 1. A client is welcome when every shard has its place and those of this node are open: there is a page to be read,
 //!    and the counts at which this life of the process begins are known.
 //! 2. A client that asks for a page of another node is told that it is elsewhere.
+//! 3. A client that asks whether it has been told of everything is answered for the shards that are served here.
 
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;
@@ -10,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Elsewhere, Fetch, NodeAt, Placement, Resume};
+use messages::{Elsewhere, Fetch, NodeAt, Placement, Resume, Sync, Synced};
 use types::limits::GRANTED_PAGES_MAX;
 use types::{GoodbyeReason, NodeId, PageRange, Shard, Time};
 
@@ -139,6 +140,14 @@ impl Store {
         let granted = resume.grants.iter().copied().flat_map(PageRange::pages).take(GRANTED_PAGES_MAX + 1);
         let grants = PageRange::join(granted.filter(|page| is_there(*page)));
         self.master.resumed(now, from, &Resume { horizon, pages, grants, ..*resume })
+    }
+
+    /// A session wants everything told that has committed on the shards that are served here: a commit is acknowledged
+    /// when its masters have applied it, so that is in the session's stream.
+    pub(crate) fn sync(&mut self, now: Time, from: SessionId, Sync { number }: Sync) {
+        let all = (0..self.config.sharding.shards().get()).map(Shard);
+        let shards = all.filter(|&shard| self.master.serves(shard)).collect();
+        self.reply(now, from, Synced { number, shards });
     }
 
     /// A session wants pages.

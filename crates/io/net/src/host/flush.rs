@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 pub(crate) struct Flush {
     /// A bit for each, by its number.
     roles: u64,
-    /// The same for those of the adjoining host.
+    /// A bit for each machine of the adjoining host.
     adjoining: u64,
 }
 
@@ -30,12 +30,12 @@ impl Flush {
         Self { roles: self.roles | other.roles, adjoining: self.adjoining | other.adjoining }
     }
 
-    /// The same duty, as the adjoining host has it.
+    /// Returns the duty as the adjoining host has it.
     pub(super) fn of_adjoining(self) -> Self {
         Self { roles: self.adjoining, adjoining: self.roles }
     }
 
-    /// The duty for machines of the adjoining host alone, as that has it.
+    /// Returns the duty for machines of the adjoining host alone, as that host has it.
     pub(super) fn adjoining_part(self) -> Self {
         Self { roles: self.adjoining, adjoining: 0 }
     }

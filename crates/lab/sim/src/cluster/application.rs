@@ -24,6 +24,8 @@ pub(crate) struct Running {
     /// Its writes, and whether it creates another object.
     writes: BTreeSet<ObjectId>,
     creates: bool,
+    /// Whether the transaction has to see everything that was acknowledged before it began.
+    is_fresh: bool,
     is_committing: bool,
 }
 
@@ -42,6 +44,16 @@ pub(crate) struct Application {
     is_waiting: bool,
     /// The objects that it has created.
     created: Vec<ObjectId>,
+    /// The last read, if that has to be fresh.
+    fresh_read: Option<FreshRead>,
+}
+
+/// A read of a transaction that has to see everything which was acknowledged before it began.
+#[derive(Debug)]
+pub(crate) struct FreshRead {
+    pub(crate) begun: u64,
+    pub(crate) object: ObjectId,
+    pub(crate) writer: Option<TxnId>,
 }
 
 /// A transaction that has committed, and how many steps that took from the first attempt on.
@@ -66,12 +78,18 @@ impl Application {
             running: None,
             is_waiting: false,
             created: Vec::new(),
+            fresh_read: None,
         }
     }
 
     /// Wakes the transaction that waits.
     pub(crate) fn wake(&mut self) {
         self.is_waiting = false;
+    }
+
+    /// Takes the last read, if that has to be fresh.
+    pub(crate) fn take_fresh_read(&mut self) -> Option<FreshRead> {
+        self.fresh_read.take()
     }
 
     /// Whether it has committed everything.
@@ -130,8 +148,9 @@ impl Application {
         for at in (1..to_read.len()).rev() {
             to_read.swap(at, rng.index(at + 1));
         }
+        let is_fresh = scenario.fresh_permille > 0 && rng.chance(scenario.fresh_permille);
         self.running = Some(Running {
-            handle: self.client.begin(),
+            handle: if is_fresh { self.client.begin_fresh() } else { self.client.begin() },
             name: TxnId { client: self.id, number: self.attempts },
             begun: step,
             to_read,
@@ -139,6 +158,7 @@ impl Application {
             to_write,
             writes: BTreeSet::new(),
             creates: !reads_only && rng.chance(scenario.create_permille),
+            is_fresh,
             is_committing: false,
         });
     }
@@ -157,6 +177,7 @@ impl Application {
                 Read::Value(value) => Some(txn_of(value)),
             };
             running.reads.insert(object, writer);
+            self.fresh_read = running.is_fresh.then_some(FreshRead { begun: running.begun, object, writer });
             running.to_read.pop();
         } else if let Some(&object) = running.to_write.first() {
             match self.client.write(now, running.handle, object, value)? {

@@ -4,6 +4,7 @@
 //! read, before those who wrote it next, and after everything that was acknowledged before it began. If these edges
 //! make a circle, there is no such order.
 
+use super::application::FreshRead;
 use crate::violation::{Check, ensure};
 use std::collections::BTreeMap;
 use types::{ObjectId, TxnId, Version};
@@ -31,6 +32,19 @@ impl History {
     pub(crate) fn newest(&self) -> BTreeMap<ObjectId, TxnId> {
         let newest = self.writers().into_iter();
         newest.filter_map(|(object, writers)| Some((object, *writers.last_key_value()?.1))).collect()
+    }
+
+    /// Checks that a read is of everything that was acknowledged before its transaction began. A commit whose
+    /// client has no answer yet may have any version.
+    pub(crate) fn check_fresh(&self, read: &FreshRead) -> Check {
+        let version = |of: &Committed| of.writes.get(&read.object).copied();
+        let seen = match read.writer {
+            None => Some(Version::ZERO),
+            Some(writer) => self.committed.get(&writer).and_then(version),
+        };
+        let before = self.committed.values().filter(|of| of.acknowledged < read.begun).filter_map(version).max();
+        let is_fresh = seen.is_none_or(|seen| before.is_none_or(|before| before <= seen));
+        ensure(is_fresh, "fresh", || format!("{read:?} is of {seen:?}, and {before:?} was acknowledged before"))
     }
 
     fn writers(&self) -> BTreeMap<ObjectId, BTreeMap<Version, TxnId>> {

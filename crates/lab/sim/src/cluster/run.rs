@@ -852,6 +852,9 @@ impl World {
     fn go_on(&mut self, number: usize) -> Check {
         let (now, step) = (self.now(), self.step);
         let done = self.applications[number].go_on(now, step, &self.scenario, &mut self.rng)?;
+        if let Some(read) = self.applications[number].take_fresh_read() {
+            self.history.check_fresh(&read)?;
+        }
         if let Some(Done { name, committed, took }) = done {
             self.trace.event(now, &[4, number as u64], || format!("a{number}: {name:?} has committed"));
             self.waits.push(took);

@@ -46,6 +46,8 @@ pub(crate) struct Scenario {
     pub(crate) grouped: Grouped,
     /// Each transaction touches every object.
     pub(crate) touches_all: bool,
+    /// How many of a thousand transactions have to see everything that was acknowledged before them.
+    pub(crate) fresh_permille: u32,
 }
 
 /// The groups of a day, which may have none.
@@ -93,6 +95,7 @@ impl Scenario {
             create_permille: 0,
             grouped: Grouped::default(),
             touches_all: true,
+            fresh_permille: 0,
         }
     }
 
@@ -127,9 +130,11 @@ impl Scenario {
             cache_bytes_limit: rng.pick(&[600, 2000, 1 << 20]),
             create_permille: rng.pick(&[0, 0, 100]),
             touches_all: false,
+            fresh_permille: 0,
             grouped: Grouped::default(),
         };
-        // Days without a group are what they were before there were any.
+        // Days without a group, and without transactions that have to see everything, are what they were before there
+        // were any.
         let rng = &mut rng.clone();
         if !rng.chance(500) {
             scenario.grouped = Grouped {
@@ -141,6 +146,7 @@ impl Scenario {
                 kill_ppm: or_calm(rng.pick(&[0, 500, 2000])),
             };
         }
+        scenario.fresh_permille = rng.pick(&[0, 0, 0, 300, 1000]);
         scenario
     }
 

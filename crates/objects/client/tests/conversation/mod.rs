@@ -181,7 +181,8 @@ impl Conversation {
     fn call(&mut self, name: &str, call: &str, rest: &[&str]) -> Option<()> {
         let (client, now) = (&mut self.client, self.now);
         if call == "begin" {
-            self.txns.insert(name.to_owned(), client.begin());
+            let txn = if rest == ["fresh"] { client.begin_fresh() } else { client.begin() };
+            self.txns.insert(name.to_owned(), txn);
             return Some(());
         }
         let txn = *self.txns.get(name)?;

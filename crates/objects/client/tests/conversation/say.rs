@@ -100,6 +100,7 @@ pub(crate) fn to_server(message: &ToServer) -> String {
         ToServer::Commit(request) => commit(request),
         ToServer::AskOutcome(ask) => format!("AskOutcome {}", number(ask.txn)),
         ToServer::Ack(ack) => format!("Ack through={}", ack.through),
+        ToServer::Sync(sync) => format!("Sync {}", sync.number),
         ToServer::Grant(grant) => format!("Grant space={} count={}", grant.space, grant.count),
         ToServer::Reachable(m) => {
             format!("Reachable at={:?} key={} eligible={:?}", m.address, key(m.key), m.eligible)

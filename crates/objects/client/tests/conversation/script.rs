@@ -6,12 +6,13 @@ use bytes::Bytes;
 use machine::Goodbye;
 use messages::{
     Advance, CommitReply, Elsewhere, GROUP, Granted, Help, Invalidation, Invalidations, Leader, LeftOut, Lineage,
-    Member, Members, Outcome, Page, PeerPage, Ping, Pong, Resumed, SEVERAL, SessionLimits, ToClient, ToPeer, Welcome,
+    Member, Members, Outcome, Page, PeerPage, Ping, Pong, Resumed, SEVERAL, SessionLimits, Synced, ToClient, ToPeer,
+    Welcome,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use types::{
     ClientId, ClusterId, GoodbyeReason, Incarnation, Life, NodeId, ObjectId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, Sharding, SlotChange, SlotSet, TxnId, Version,
+    Refusal, Shard, Sharding, SlotChange, SlotSet, TxnId, Version,
 };
 
 /// `hello`, or `x*3000` for a long one.
@@ -131,6 +132,10 @@ pub(crate) fn message(kind: &str, rest: &[&str]) -> Option<ToClient> {
     Some(match (kind, rest) {
         ("placement", rest) => ToClient::Placement(placement(rest)?),
         ("elsewhere", [of]) => ToClient::Elsewhere(Elsewhere { page: page(of)?, number: 0 }),
+        ("synced", [number, shards @ ..]) => {
+            let shards = shards.iter().map(|shard| shard.parse().ok().map(Shard)).collect::<Option<_>>()?;
+            ToClient::Synced(Synced { number: number.parse().ok()?, shards })
+        }
         ("welcome", rest) => ToClient::Welcome(Welcome {
             features: [("group", GROUP), ("several", SEVERAL)]
                 .into_iter()

@@ -61,6 +61,7 @@ pub(crate) fn to_member(message: &ToClient) -> String {
         ToClient::Invalidations(m) => {
             format!("Invalidations through={}{}", m.through, join(m.items.iter().map(invalidation)))
         }
+        ToClient::Synced(m) => format!("Synced {}{}", m.number, join(m.shards.iter().map(|shard| shard.0))),
         ToClient::Granted(m) => {
             format!("Granted{}", join(m.ranges.iter().map(|range| format!("{}+{}", range.first, range.count))))
         }
@@ -97,6 +98,7 @@ pub(crate) fn to_store(message: &ToServer) -> String {
         ToServer::Commit(m) => format!("Commit {:?}{}", m.txn, incarnation(m.incarnation)),
         ToServer::AskOutcome(m) => format!("AskOutcome {:?}", m.txn),
         ToServer::Ack(m) => format!("Ack through={}", m.through),
+        ToServer::Sync(m) => format!("Sync {}", m.number),
         ToServer::Grant(m) => format!("Grant space={} count={}", m.space, m.count),
         ToServer::Revalidate(m) => format!(
             "Revalidate {} horizon={}{}",

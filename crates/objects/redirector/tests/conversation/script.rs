@@ -9,11 +9,11 @@ use machine::Goodbye;
 use messages::{
     Ack, Advance, Arrived, AskOutcome, CommitReply, CommitRequest, Elsewhere, Fetch, GROUP, Grant, Granted, Held,
     Intent, Invalidation, Invalidations, Leader, Leased, LeftOut, Lineage, NoHelp, Outcome, Page, PageReads, PeerPage,
-    Reachable, Released, Resumed, Revalidated, SessionLimits, ToClient, ToServer, Welcome,
+    Reachable, Released, Resumed, Revalidated, SessionLimits, Sync, Synced, ToClient, ToServer, Welcome,
 };
 use types::{
     ClientId, ClusterId, Delta, GoodbyeReason, Incarnation, Life, NodeId, ObjectPage, PageId, PageRange, PeerKey,
-    Refusal, Sharding, SlotChange, SlotSet, TxnId, Vector, Version,
+    Refusal, Shard, Sharding, SlotChange, SlotSet, TxnId, Vector, Version,
 };
 
 fn pages(words: &[&str]) -> Option<Vec<PageId>> {
@@ -108,6 +108,10 @@ pub(crate) fn of_store(kind: &str, rest: &[&str]) -> Option<ToClient> {
         }),
         ("placement", rest) => ToClient::Placement(placement(rest)?),
         ("elsewhere", [of]) => ToClient::Elsewhere(Elsewhere { page: page(of)?, number: 0 }),
+        ("synced", [number, shards @ ..]) => {
+            let shards = shards.iter().map(|shard| shard.parse().ok().map(Shard)).collect::<Option<_>>()?;
+            ToClient::Synced(Synced { number: number.parse().ok()?, shards })
+        }
         ("resumed", [through, dropped @ ..]) => {
             ToClient::Resumed(Resumed { through: vector(named(&[through], "through")?)?, dropped: pages(dropped)? })
         }
@@ -188,6 +192,7 @@ pub(crate) fn of_member(from: ClientId, kind: &str, rest: &[&str]) -> Option<ToS
             number: number(rest, "number")?,
             follow: None,
         }),
+        ("sync", [number]) => ToServer::Sync(Sync { number: number.parse().ok()? }),
         ("grant", [space, count]) => ToServer::Grant(Grant { space: space.parse().ok()?, count: count.parse().ok()? }),
         ("released", rest) => ToServer::Released(Released { pages: pages(rest)? }),
         ("ack", [through]) => ToServer::Ack(Ack { through: vector(through)? }),
