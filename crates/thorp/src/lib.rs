@@ -24,6 +24,7 @@
 //! | to | see |
 //! |---|---|
 //! | keep typed values that refer to each other | [`Tx::create`], [`Ref`] |
+//! | read and write bytes in part | [`ByteValue`] |
 //! | find them again | named roots, [`Map`] |
 //! | keep applications apart in one store | [`Space`], [`Builder::space`], [`Db::space`] |
 //! | lay together what is used together | [`Near`], [`Anywhere`] |
@@ -33,9 +34,9 @@
 //! | read designs that `thorp load` has stored | [`design::Design`] |
 
 pub use objects::{
-    Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, Caller, ClientId, Committed, Cursor, Db, EncodeKey,
-    Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, OBJECTS_NAMED_MAX, ObjectId,
-    PageId, Ref, Refusal, Result, SlotSet, Space, Stats, Stored, Transaction, Tx, TxnId, Version, wait_for,
+    Anywhere, Async, AsyncTransaction, AsyncTx, Blocking, Builder, ByteValue, Caller, ClientId, Committed, Cursor, Db,
+    EncodeKey, Error, GoodbyeReason, Incarnation, KEY_BYTES_MAX, Key, KeyType, Map, Mode, Near, OBJECTS_NAMED_MAX,
+    ObjectId, PageId, Ref, Refusal, Result, SlotSet, Space, Stats, Stored, Transaction, Tx, TxnId, Version, wait_for,
 };
 pub use types::limits;
 

@@ -23,6 +23,12 @@ pub const SLOT_BYTES_MAX: usize = PAGE_BYTES_MAX - 8;
 /// The largest object that a front end stores, in bytes (a chain of pages behind one slot).
 pub const OBJECT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The longest byte value, in bytes.
+pub const BYTE_VALUE_BYTES_MAX: u64 = 512 << 30;
+
+/// The bytes of a byte value that are read into a new buffer at a time.
+pub const BYTES_PER_READ_MAX: u64 = 1 << 30;
+
 /// The largest message, in bytes, header included.
 pub const MESSAGE_BYTES_MAX: usize = TXN_BYTES_MAX + 1024 * 1024;
 

@@ -29,6 +29,9 @@ use types::{Horizon, Map, ObjectId, ObjectPage, PageId, PageRange, Rule, SlotNo,
 /// Partly filled pages remembered for one space.
 const CHAINS_MAX: usize = 16;
 
+/// Pages in the neighborhood of one: as many as an extent has, unless a store was created with another number.
+const NEIGHBORS: u32 = 64;
+
 #[derive(Debug, Default)]
 struct Space {
     /// Granted pages that nothing was created in, in order. They are held like cached ones, and take no memory.
@@ -229,7 +232,7 @@ impl Search<'_> {
     /// A free slot, in a page in the cache.
     fn room(&mut self, near: Option<PageId>) -> Option<(PageId, SlotNo)> {
         if 4 + ObjectPage::cost(self.bytes) > PAGE_BYTES_TARGET {
-            return self.take_page().map(|page| (page, 0));
+            return self.take_page(None).map(|page| (page, 0));
         }
         if let Some(room) = near.and_then(|near| self.room_in(near)) {
             return Some(room);
@@ -237,7 +240,7 @@ impl Search<'_> {
         let chain = self.chain_of(near);
         let room = match chain.and_then(|page| self.room_in(page)) {
             Some(room) => room,
-            None => (self.take_page()?, 0),
+            None => (self.take_page(None)?, 0),
         };
         self.txns.get(self.txn)?.chains.push((near, room.0));
         Some(room)
@@ -272,12 +275,18 @@ impl Search<'_> {
         slot.filter(|_| size + ObjectPage::cost(self.bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
     }
 
-    /// Takes the next granted page: an empty one that is nobody else's, and that this transaction has not written to
-    /// in another way either. Its frame takes the place of one of an earlier generation, and stays.
-    fn take_page(&mut self) -> Option<PageId> {
+    /// Takes the next granted page, behind `near` if there is one in its neighborhood: an empty one that is nobody
+    /// else's, and that this transaction has not written to in another way either. Its frame takes the place of one of
+    /// an earlier generation, and stays.
+    fn take_page(&mut self, near: Option<PageId>) -> Option<PageId> {
         let is_empty = |page| !self.commits.writes_to(page) && !self.txns.others_write_to(page, None);
         let pool = &mut self.allocator.space(self.space).pool;
-        let next = pool.iter().position(|&page| is_empty(page))?;
+        let behind = near.and_then(|near| {
+            let first = pool.partition_point(|page| *page <= near);
+            let neighbors = pool.iter().skip(first).take_while(|page| page.number - near.number < NEIGHBORS);
+            neighbors.copied().position(is_empty).map(|at| first + at)
+        });
+        let next = behind.or_else(|| pool.iter().position(|&page| is_empty(page)))?;
         let page = pool.remove(next)?;
         self.txns.get(self.txn)?.taken.push(page);
         let (frame, installed) = self.cache.install(page, self.empty.of(page), ObjectPage::empty(), &[]);
@@ -299,13 +308,44 @@ impl Client {
         near: Option<ObjectId>,
         value: Bytes,
     ) -> Result<Created, TxnError> {
+        self.check_creation(txn, &value)?;
+        let near = near.map(|near| near.page).filter(|near| near.space == space);
+        let room = self.search(txn, space, value.len(), |search| search.room(near));
+        self.create_in(now, txn, space, room, value)
+    }
+
+    /// Creates an object in the first slot of an empty page, which is behind `near` if possible. No other object is
+    /// created there, unless the caller asks for one near an object of that page.
+    pub fn create_apart(
+        &mut self,
+        now: Time,
+        txn: TxnHandle,
+        space: u32,
+        near: Option<PageId>,
+        value: Bytes,
+    ) -> Result<Created, TxnError> {
+        self.check_creation(txn, &value)?;
+        let near = near.filter(|near| near.space == space);
+        let room = self.search(txn, space, value.len(), |search| search.take_page(near).map(|page| (page, 0)));
+        self.create_in(now, txn, space, room, value)
+    }
+
+    fn check_creation(&mut self, txn: TxnHandle, value: &Bytes) -> Result<(), TxnError> {
         self.txns.running(txn)?;
         self.check_writable()?;
-        if value.len() > SLOT_BYTES_MAX {
-            return Err(TxnError::TooLarge);
-        }
-        let near = near.map(|near| near.page).filter(|near| near.space == space);
-        let Some((page, slot)) = self.room_for(txn, space, near, value.len()) else {
+        if value.len() > SLOT_BYTES_MAX { Err(TxnError::TooLarge) } else { Ok(()) }
+    }
+
+    /// Puts a new object where there is room, or waits for pages.
+    fn create_in(
+        &mut self,
+        now: Time,
+        txn: TxnHandle,
+        space: u32,
+        room: Option<(PageId, SlotNo)>,
+        value: Bytes,
+    ) -> Result<Created, TxnError> {
+        let Some((page, slot)) = room else {
             self.nodes[At::HOME].session.check()?;
             self.txns.wait(now, txn);
             self.allocator.wait(space, txn);
@@ -319,15 +359,15 @@ impl Client {
         Ok(Created::Object(object))
     }
 
-    /// A free slot for a new object of this many bytes.
-    fn room_for(&mut self, txn: TxnHandle, space: u32, near: Option<PageId>, bytes: usize) -> Option<(PageId, SlotNo)> {
+    /// Searches room for a new object of this many bytes.
+    fn search<R>(&mut self, txn: TxnHandle, space: u32, bytes: usize, find: impl FnOnce(&mut Search<'_>) -> R) -> R {
         let at_horizon = !self.config.broken.is(Rule::EmptyAtHorizon);
         let Self { allocator, txns, cache, commits, out, nodes, .. } = self;
         let (zero, mut empty) = (Vector::new(), nodes.horizon());
         if !at_horizon {
             empty.counts = &zero;
         }
-        Search { txn, space, bytes, allocator, txns, cache, commits, empty, out }.room(near)
+        find(&mut Search { txn, space, bytes, allocator, txns, cache, commits, empty, out })
     }
 
     /// The page, should it be granted and unused, is somebody else's by now. A transaction that has taken it is doomed

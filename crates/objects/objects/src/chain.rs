@@ -6,8 +6,9 @@
 //! A rewrite puts the new chunks where the old ones were, as far as they go, so that a document that is saved again
 //! and again does not eat the store's pages.
 
+use crate::ids::{ID_BYTES, id_from, push_id};
 use crate::tx::{Fits, Tx};
-use crate::value::{CHUNK_BYTES, Chain, ID_BYTES, id_from, part, part_in, push_id};
+use crate::value::{CHUNK_BYTES, Chain, part, part_in};
 use crate::{Error, Result};
 use bytes::Bytes;
 use client::{Read, TxnError};

@@ -3,7 +3,7 @@
 use core::fmt;
 use database::Cure;
 use std::time::Duration;
-use types::limits::OBJECT_BYTES_MAX;
+use types::limits::{BYTE_VALUE_BYTES_MAX, BYTES_PER_READ_MAX, OBJECT_BYTES_MAX};
 use types::{GoodbyeReason, ObjectId, PageId, Refusal, TxnId};
 
 pub use types::Caller;
@@ -50,6 +50,10 @@ pub enum Error {
     ObjectTooLarge(usize),
     /// The key of a map is longer than a key can be.
     KeyTooLong(usize),
+    /// The byte value would be longer than a byte value can be.
+    ByteValueTooLong(u64),
+    /// More bytes of a byte value were asked for than are read at a time.
+    ReadTooLong(u64),
     /// The store has no room.
     StoreFull,
     /// The store could not be reached, or has not answered, for as long as the client is patient.
@@ -177,6 +181,14 @@ impl fmt::Display for Error {
             }
             Self::KeyTooLong(bytes) => {
                 write!(f, "a key of {bytes} bytes is longer than the limit of {}", crate::key::KEY_BYTES_MAX)
+            }
+            Self::ByteValueTooLong(bytes) => {
+                let limit = BYTE_VALUE_BYTES_MAX >> 30;
+                write!(f, "a byte value of {bytes} bytes is longer than the limit of {limit} GiB")
+            }
+            Self::ReadTooLong(bytes) => {
+                let limit = BYTES_PER_READ_MAX >> 20;
+                write!(f, "a read of {bytes} bytes is longer than the limit of {limit} MiB: read them in parts")
             }
             Self::NoSuchObject(object) => {
                 write!(f, "object {object} is gone: it was deleted, or the transaction that created it had no effect")

@@ -5,7 +5,7 @@ pub(crate) const FORMAT: u8 = 2;
 
 const CHAINED: u8 = 4;
 
-/// How a part of a chain begins.
+/// How a slot begins that only the object which leads to it knows: a part of a chain, or of a byte value.
 pub(crate) const PART: u8 = FORMAT << 4 | 8;
 
 /// The kind of an object.
@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     Node,
     /// The root node of a map, which says what it is a map of.
     Map,
+    /// The root of a byte value.
+    ByteValue = 9,
 }
 
 impl Kind {
@@ -37,8 +39,16 @@ impl Kind {
         matches!(self, Self::Node | Self::Map)
     }
 
+    /// Whether only its byte value changes it.
+    pub(crate) fn is_of_byte_value(self) -> bool {
+        self == Self::ByteValue
+    }
+
     /// The kind and whether it is a chain, by the first byte.
     pub(crate) fn parse(first: u8) -> Option<(Self, bool)> {
+        if first == Self::ByteValue.inline() {
+            return Some((Self::ByteValue, false));
+        }
         let kinds = [Self::Bytes, Self::Value, Self::Node, Self::Map];
         let kind = *kinds.get(usize::from(first & 3))?;
         (first & !(3 | CHAINED) == FORMAT << 4).then_some((kind, first & CHAINED != 0))

@@ -8,22 +8,30 @@
 //! | `object` | an object's value in a transaction, wherever it is stored |
 //! | `value`, `format`, `chain` | how objects are in slots, and in chains of chunks when they are large |
 //! | `cbor`, `named` | how values are encoded, and by which names they know their types |
+//! | `ids` | object ids in the bytes of objects |
 //! | `reference`, `references` | typed references; where an object refers to, by its bytes |
 //! | `stamp` | what tells an object from the next one in its slot |
 //! | `key`, `key_type`, `kinds` | the keys of maps, and what a map knows of its types |
 //! | `tree`, `node`, `map`, `cursor` | the ordered map |
-//! | `roots` | names that objects and maps are found by |
+//! | `byte_value`, `byte_head`, `byte_table`, `byte_line` | bytes that are read and written in part |
+//! | `slots` | many slots in one call |
+//! | `roots` | names that objects, maps and byte values are found by |
 //! | `stored` | what names stand for, for programs that do not know the types |
 //! | `spaces` | the spaces of a store |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
 //! | `error` | what can go wrong, sorted by what the caller should do |
 
+mod byte_head;
+mod byte_line;
+mod byte_table;
+mod byte_value;
 mod cbor;
 mod chain;
 mod cursor;
 mod db;
 mod error;
 mod format;
+mod ids;
 mod key;
 mod key_type;
 mod kinds;
@@ -35,6 +43,7 @@ mod open;
 mod reference;
 mod references;
 mod roots;
+mod slots;
 mod spaces;
 mod stamp;
 mod stored;
@@ -43,6 +52,7 @@ mod tree;
 mod tx;
 mod value;
 
+pub use byte_value::ByteValue;
 pub use client::Stats;
 pub use cursor::Cursor;
 pub use database::{Async, Blocking, Committed, Mode, Space};

@@ -117,12 +117,15 @@ impl<M: Mode> Tx<M> {
     }
 
     /// The stamp of an object and the chain behind it, if it has one; `None` if there is no such object. The value in
-    /// the place of a map's node, or one that comes to be there, must be a node too.
+    /// the place of a map's node, or one that comes to be there, must be a node too. No value takes the place of the
+    /// root of a byte value.
     async fn owner_of(&self, target: Target, becomes: Option<Kind>) -> Result<Option<(Stamp, Option<Chain>)>> {
         let owner = self
             .read_slot(target.object, |bytes| -> Result<_> {
                 let Some(slot) = Slot::parse(target, bytes)? else { return Ok(None) };
-                if becomes.is_some_and(|kind| kind.is_of_map() != slot.kind.is_of_map()) {
+                let may_become =
+                    |kind: Kind| kind.is_of_map() == slot.kind.is_of_map() && !slot.kind.is_of_byte_value();
+                if becomes.is_some_and(|kind| !may_become(kind)) {
                     return Err(slot.wrong_kind(target.object, "an object to overwrite"));
                 }
                 Ok(Some(match slot.value {

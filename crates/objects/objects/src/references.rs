@@ -4,6 +4,7 @@
 //! that length are considered one too: this is for hints.
 
 use crate::Ref;
+use crate::byte_head::Head;
 use crate::cbor;
 use crate::format::Kind;
 use crate::kinds;
@@ -21,6 +22,7 @@ pub fn references(object: &[u8], found: &mut dyn FnMut(ObjectId)) {
     };
     match slot.kind {
         Kind::Bytes => {}
+        Kind::ByteValue => Head::parse(content).and_then(|head| head.top).into_iter().for_each(found),
         Kind::Value => in_value(content, found),
         Kind::Node => in_node(content, found),
         Kind::Map => kinds::split(content).into_iter().for_each(|(_, node)| in_node(node, found)),

@@ -3,6 +3,7 @@
 //! The directory of names is a map whose root is the space's first object. It needs no creation: the first one to put
 //! a name in fills that slot, and of two who do so at once one is refused and tries again.
 
+use crate::byte_value::ByteValue;
 use crate::key::{self, Key};
 use crate::map::Map;
 use crate::stamp::INTERNAL;
@@ -18,21 +19,38 @@ use types::ObjectId;
 enum Named {
     Object(Ref<()>),
     Map(Ref<()>),
+    Bytes(Ref<()>),
 }
 
 impl Named {
     fn object<T>(self, name: &str) -> Result<Ref<T>> {
         match self {
             Self::Object(object) => Ok(object.cast()),
-            Self::Map(_) => Err(wrong_kind(name, "an object", "a map")),
+            other => Err(other.wrong_kind(name, "an object")),
         }
     }
 
     fn map<K, V>(self, name: &str) -> Result<Map<K, V>> {
         match self {
             Self::Map(root) => Ok(Map::new(root.cast())),
-            Self::Object(_) => Err(wrong_kind(name, "a map", "an object")),
+            other => Err(other.wrong_kind(name, "a map")),
         }
+    }
+
+    fn bytes(self, name: &str) -> Result<ByteValue> {
+        match self {
+            Self::Bytes(root) => Ok(ByteValue::new(root.cast())),
+            other => Err(other.wrong_kind(name, "a byte value")),
+        }
+    }
+
+    fn wrong_kind(self, name: &str, asked: &str) -> Error {
+        let stored = match self {
+            Self::Object(_) => "an object",
+            Self::Map(_) => "a map",
+            Self::Bytes(_) => "a byte value",
+        };
+        Error::wrong_kind(format!("'{name}'"), stored, asked, None)
     }
 
     /// The map, if it is one of these types.
@@ -55,10 +73,6 @@ impl Named {
 /// The directory of the transaction's space. It was never created, and so never stamped.
 fn directory<M: Mode>(tx: &Tx<M>) -> Map<String, Named> {
     Map::new(Ref::new(ObjectId::root(tx.space), INTERNAL))
-}
-
-fn wrong_kind(name: &str, asked: &str, stored: &str) -> Error {
-    Error::wrong_kind(format!("'{name}'"), stored, asked, None)
 }
 
 impl<M: Mode> Tx<M> {
@@ -151,6 +165,35 @@ impl<M: Mode> Tx<M> {
         })
     }
 
+    /// The byte value that goes by this name, created when it is first asked for.
+    ///
+    /// ```
+    /// # use objects as thorp;
+    /// # let db = thorp::Db::in_memory()?;
+    /// db.transact(|tx| tx.bytes("image")?.write(tx, 0, b"pixels"))?;
+    /// assert_eq!(db.transact(|tx| tx.bytes("image")?.read(tx, 2..4))?, b"xe");
+    /// # Ok::<(), thorp::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] if the name is that of an object or of a map.
+    pub fn bytes(&mut self, name: &str) -> M::Out<impl Future<Output = Result<ByteValue>>> {
+        let name = name.to_owned();
+        M::run(async move {
+            let operation = Operation::begin(self);
+            let bytes = operation.tx.bytes_of_name(&name).await;
+            operation.end(bytes)
+        })
+    }
+
+    /// The byte value that goes by this name, if there is one.
+    pub fn find_bytes(&mut self, name: &str) -> M::Out<impl Future<Output = Result<Option<ByteValue>>>> {
+        M::run(async move {
+            let named = directory(self).find(self, key::encode(name)).await?;
+            named.map(|named| named.bytes(name)).transpose()
+        })
+    }
+
     /// All names.
     pub fn names(&mut self) -> M::Out<impl Future<Output = Result<Vec<String>>>> {
         let mut cursor = directory(self).iter();
@@ -180,6 +223,7 @@ impl<M: Mode> Tx<M> {
             all.push(match named {
                 Named::Object(object) => (name, false, object),
                 Named::Map(root) => (name, true, root),
+                Named::Bytes(root) => (name, false, root),
             });
         }
         Ok(all)
@@ -194,5 +238,16 @@ impl<M: Mode> Tx<M> {
         let map = Map::begin(self, None).await?;
         directory(self).put(self, key, value::encode_bare(&Named::Map(map.root().cast()))).await?;
         Ok(map)
+    }
+
+    /// The byte value that goes by this name, which begins now if there is none.
+    async fn bytes_of_name(&mut self, name: &str) -> Result<ByteValue> {
+        let key = key::encode(name);
+        if let Some(named) = directory(self).find(self, key.clone()).await? {
+            return named.bytes(name);
+        }
+        let bytes = ByteValue::begin(self, None).await?;
+        directory(self).put(self, key, value::encode_bare(&Named::Bytes(bytes.root().cast()))).await?;
+        Ok(bytes)
     }
 }

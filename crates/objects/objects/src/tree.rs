@@ -10,7 +10,7 @@
 //! its bytes, or `01` then the id of the object that holds it. The payload of an inner node's entry is the id of a
 //! child, and its key is the least that the child may hold; the first entry's key is empty, below all keys.
 
-use crate::value::{ID_BYTES, id_from, push_id};
+use crate::ids::{ID_BYTES, id_from, push_id};
 use types::ObjectId;
 
 /// The size past which a node is split, in bytes: four nodes in a page, and each a unit of conflict.

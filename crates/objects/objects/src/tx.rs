@@ -13,7 +13,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Poll;
-use types::{ObjectId, PageId, Time};
+use types::{ObjectId, PageId, SlotChange, Time};
 
 /// A running transaction: given to the closure of [`crate::Db::transact`], over when the closure returns; or begun by
 /// [`crate::Db::begin`], over with its commit.
@@ -360,6 +360,61 @@ impl<M: Mode> Tx<M> {
         .await
     }
 
+    /// Takes an empty page of a space, behind `near` if possible, and gives its first slot these bytes. Nothing else is
+    /// created there.
+    pub(crate) async fn create_apart(&mut self, space: u32, near: Option<PageId>, bytes: Bytes) -> Result<PageId> {
+        self.change(|client, now, txn| {
+            Ok(match client.create_apart(now, txn, space, near, bytes.clone())? {
+                Created::Object(object) => Poll::Ready(object.page),
+                Created::Wait => Poll::Pending,
+            })
+        })
+        .await
+    }
+
+    /// Changes slots of one page, all of them in one call. `plan` reads what it needs, and returns the changes when it
+    /// need not wait, or the reason why there can be none.
+    pub(crate) async fn change_page<E>(
+        &mut self,
+        page: PageId,
+        mut plan: impl FnMut(&mut Client, Time, TxnHandle) -> Result<Plan<E>, TxnError>,
+    ) -> Result<Result<Fits, E>> {
+        self.seen.forget(page);
+        let is_first = !self.has_written;
+        let mut has_begun = false;
+        let changed = self.call(|client, now, txn| {
+            let changes = match plan(client, now, txn)? {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(Err(why)) => return Ok(Poll::Ready(Err(why))),
+                Poll::Ready(Ok(changes)) => changes,
+            };
+            if is_first && !has_begun && !changes.is_empty() {
+                client.begin_operation(txn)?;
+            }
+            has_begun |= !changes.is_empty();
+            for SlotChange { slot, value } in changes {
+                let object = ObjectId::new(page, slot);
+                let write = match value {
+                    Some(bytes) => client.write(now, txn, object, bytes)?,
+                    None => client.delete(now, txn, object)?,
+                };
+                match fits(write) {
+                    Poll::Ready(Fits::Yes) => {}
+                    Poll::Ready(Fits::No) => return Ok(Poll::Ready(Ok(Fits::No))),
+                    // The slots were just read, so their page is here.
+                    Poll::Pending => return Ok(Poll::Pending),
+                }
+            }
+            Ok(Poll::Ready(Ok(Fits::Yes)))
+        });
+        let changed = changed.await;
+        if has_begun {
+            // Also where it has failed half-way: what was written is taken back.
+            (self.has_written, self.changes) = (true, self.changes + 1);
+        }
+        changed
+    }
+
     /// Calls the client for a change until it need not wait. The first change of an operation is what it is taken back
     /// to.
     async fn change<R>(
@@ -394,6 +449,9 @@ impl<M: Mode> Tx<M> {
         Ok(self.database.wait(txn, |client, now| call(client, now, txn)).await?)
     }
 }
+
+/// The changes of one page, or the reason why there can be none, once nothing has to be waited for.
+pub(crate) type Plan<E> = Poll<Result<Vec<SlotChange>, E>>;
 
 /// Whether a value has room in its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

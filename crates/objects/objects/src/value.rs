@@ -11,15 +11,18 @@
 //!            1 value    the name of its type (a CBOR text, empty if it has none), the value in CBOR
 //!            2 node     a node of a map, see `tree`
 //!            3 map      what the map is one of, see `kinds`, and its root node
+//!            9 byte value   its length and where its pages are, see `byte_head`; always inline
 //! ```
 //! The upper half of the first byte is the format, 2; the lower half says what the object is. The stamp tells it from
-//! others in the same slot, see `stamp`; parts of a chain, which only their chain knows, have none.
+//! others in the same slot, see `stamp`; parts of a chain or of a byte value, to which nothing else leads, have none.
 //!
 //! A descriptor of a chain is shorter than the reference that every slot of a full page still has room for, so a
 //! value can always be moved out.
 
+use crate::byte_head::Head;
 use crate::cbor::{CborError, Reader, Reason, Writer, describe};
 use crate::format::{FORMAT, Kind, PART};
+use crate::ids::{ID_BYTES, id_from, push_id};
 use crate::named::Asked;
 use crate::stamp::{INTERNAL, Stamp};
 use crate::{Error, Ref, Result};
@@ -27,17 +30,14 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::type_name;
+use types::ObjectId;
 use types::limits::{OBJECT_BYTES_MAX, PAGE_BYTES_GROWTH, PAGE_BYTES_MAX, SLOT_BYTES_MAX};
-use types::{ObjectId, PageId};
 
 /// The longest value that stays in its slot. A longer one fills most of a page at its growth limit by itself.
 pub(crate) const INLINE_BYTES_MAX: usize = PAGE_BYTES_GROWTH - 64;
 
 /// The bytes of a value in one chunk.
 pub(crate) const CHUNK_BYTES: usize = 60 * 1024;
-
-/// The bytes of an object id.
-pub(crate) const ID_BYTES: usize = 10;
 
 /// The kind that is asked for, and its name in an error.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) const BYTES: Self = Self { kind: Kind::Bytes, name: || "bytes" };
     pub(crate) const NODE: Self = Self { kind: Kind::Node, name: || "a node of a map" };
+    pub(crate) const BYTE_VALUE: Self = Self { kind: Kind::ByteValue, name: || "a byte value" };
 
     pub(crate) const fn value<T>() -> Self {
         Self { kind: Kind::Value, name: type_name::<T> }
@@ -174,6 +175,11 @@ impl<'a> Slot<'a> {
             (Kind::Value, Value::Chain(_)) => "a large value".into(),
             (Kind::Node, _) => "a node of a map".into(),
             (Kind::Map, _) => "a map".into(),
+            (Kind::ByteValue, Value::Inline(content)) => match Head::parse(content) {
+                Some(head) => format!("a byte value of {} bytes", head.len),
+                None => "a damaged byte value".into(),
+            },
+            (Kind::ByteValue, Value::Chain(_)) => "a byte value".into(),
         }
     }
 }
@@ -323,25 +329,10 @@ pub(crate) fn part_in(slot: &[u8]) -> Option<&[u8]> {
     slot.strip_prefix(&[PART])
 }
 
-/// Appends the ten bytes of an id.
-pub(crate) fn push_id(bytes: &mut Vec<u8>, id: ObjectId) {
-    bytes.extend_from_slice(&id.page.space.to_le_bytes());
-    bytes.extend_from_slice(&id.page.number.to_le_bytes());
-    bytes.extend_from_slice(&id.slot.to_le_bytes());
-}
-
-/// The id in ten bytes.
-///
-/// # Panics
-/// If there are fewer.
-pub(crate) fn id_from(bytes: &[u8]) -> ObjectId {
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    ObjectId::new(PageId::new(word(0), word(4)), u16::from_le_bytes([bytes[8], bytes[9]]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::PageId;
 
     const STAMP: Stamp = 0x0a0b_0c0d;
 

@@ -169,6 +169,43 @@ fn clients_use_all_nodes_and_go_on_without_one() {
     assert_eq!(sum(&cluster.connect(2), &counters).unwrap(), 12);
 }
 
+/// The pages of a byte value are of the shards of whoever wrote them first. Two clients write different lines of all of
+/// them at once, and neither is in the other's way.
+#[test]
+fn a_byte_value_has_pages_at_all_nodes() {
+    const PAGE: u64 = 4096;
+    let cluster = Cluster::start("bytes");
+    (0..NODES).for_each(|node| cluster.wait_open(node));
+    let clients: Vec<_> = (0..NODES).map(|node| cluster.connect(node)).collect();
+    let value = clients[0].transact(|tx| tx.bytes("image")).unwrap();
+    let all = || u64::from(NODES) * PAGE;
+    clients[0].transact(|tx| value.set_len(tx, all())).unwrap();
+    for (page, db) in (0..).zip(&clients) {
+        db.transact(|tx| value.write(tx, page * PAGE, &vec![1; PAGE as usize])).unwrap();
+    }
+    for db in &clients {
+        assert_eq!(db.transact(|tx| value.read(tx, ..)).unwrap(), vec![1; all() as usize]);
+    }
+    let mut txs = [&clients[1], &clients[2]].map(|db| db.begin().unwrap());
+    for (line, tx) in (0..).zip(&mut txs) {
+        let at = |page: u64| page * PAGE + line * 64;
+        (0..u64::from(NODES)).try_for_each(|page| value.write(tx, at(page), &[2 + line as u8; 64])).unwrap();
+    }
+    for tx in txs {
+        tx.commit().unwrap();
+    }
+    for db in &clients {
+        let read = db.transact(|tx| value.read(tx, ..)).unwrap();
+        for page in read.chunks(PAGE as usize) {
+            assert_eq!(page[..192], [[2; 64], [3; 64], [1; 64]].concat());
+        }
+    }
+    // Gone with one commit over the shards of all.
+    clients[2].transact(|tx| value.set_len(tx, 0)).unwrap();
+    clients[0].transact(|tx| value.set_len(tx, all())).unwrap();
+    assert_eq!(clients[1].transact(|tx| value.read(tx, ..)).unwrap(), vec![0; all() as usize]);
+}
+
 /// A group's redirector, and where its members reach it.
 struct Group {
     host: Arc<Host>,

@@ -89,6 +89,73 @@ fn one_seed_is_one_run() {
     assert_eq!(run(7), run(7));
 }
 
+/// Accounts in lines of one page, a line each.
+const LINE: u64 = 64;
+/// Behind them, in pages of their own, the receipts. They are longer than a page.
+const RECEIPTS: u64 = 16 * 4096;
+const RECEIPT: u64 = 5_000;
+
+/// Moves one between two accounts in a byte value, and files a receipt in it. A transfer looks at its own two accounts
+/// alone, or at all.
+async fn transfer_in_lines(db: &Db, number: u32) -> Result<Vec<u8>> {
+    db.transact_async(|mut tx| async move {
+        let value = tx.bytes("accounts").await?;
+        let (from, to) = (number % ACCOUNTS, (number / 7 + number % 5 + 1) % ACCOUNTS);
+        if number.is_multiple_of(3) {
+            let all = value.read(&mut tx, ..LINE * u64::from(ACCOUNTS)).await?;
+            let sum: i64 = all.chunks(LINE as usize).map(balance_in).sum();
+            assert_eq!(sum, 0, "seen in one transaction: {all:?}");
+        }
+        if from != to {
+            for (account, by) in [(from, -1), (to, 1)] {
+                let at = LINE * u64::from(account);
+                let balance = balance_in(&value.read(&mut tx, at..at + 8).await?);
+                value.write(&mut tx, at, &(balance + by).to_le_bytes()).await?;
+            }
+        }
+        let receipt: Vec<u8> = (0..RECEIPT).map(|i| (i as u32 ^ number) as u8 | 1).collect();
+        value.write(&mut tx, RECEIPTS + RECEIPT * u64::from(number), &receipt).await?;
+        Ok(receipt)
+    })
+    .await
+}
+
+/// The balance at the beginning of a line; none before the value had one.
+fn balance_in(line: &[u8]) -> i64 {
+    line.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
+}
+
+async fn task_in_lines(db: Db, first: u32, known: Rc<Known>) {
+    for number in first..first + TRANSFERS {
+        let receipt = transfer_in_lines(&db, number).await.expect("the transfer commits");
+        known.receipts.borrow_mut().insert(number, receipt);
+    }
+    known.running.set(known.running.get() - 1);
+    if known.running.get() > 0 {
+        return;
+    }
+    let all = db.transact_async(async |mut tx| tx.bytes("accounts").await?.read(&mut tx, RECEIPTS..).await);
+    let all = all.await.expect("the audit commits");
+    let filed = all.chunks(RECEIPT as usize).enumerate().map(|(number, receipt)| (number as u32, receipt.to_vec()));
+    assert!(filed.collect::<BTreeMap<_, _>>() == *known.receipts.borrow());
+}
+
+#[test]
+fn transfers_between_lines_of_a_byte_value_keep_the_sum() {
+    for seed in 0..60 {
+        let mut simulation = Simulation::new(seed, CLIENTS as usize);
+        let known = Rc::new(Known::default());
+        for number in 0..CLIENTS * TASKS {
+            let client = (number % CLIENTS + 1) as usize;
+            let (node, driver) = simulation.door(client);
+            known.running.set(known.running.get() + 1);
+            let db = objects::over(node, driver, PATIENCE);
+            simulation.spawn(client, task_in_lines(db, number * TRANSFERS, known.clone()));
+        }
+        simulation.run().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+    }
+}
+
 /// Makes a space that all tasks make, and one that the two tasks of a client make; gives both handles a root.
 async fn make_spaces(db: Db, task: u32, made: Rc<RefCell<BTreeMap<String, Vec<u32>>>>) {
     for name in ["ours".to_owned(), format!("client-{}", task % CLIENTS)] {

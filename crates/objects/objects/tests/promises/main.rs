@@ -1,5 +1,6 @@
 //! The library's promises, each against a model or under real concurrency.
 
+mod bytes;
 mod explicit;
 mod gone;
 mod inserts;
@@ -10,6 +11,7 @@ mod map;
 mod model;
 mod names;
 mod operations;
+mod raw;
 mod relay;
 mod scratch;
 mod server;

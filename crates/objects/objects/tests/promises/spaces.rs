@@ -1,13 +1,11 @@
 //! Spaces keep names and objects apart within one store; all else they share.
 
+use crate::raw::{read, write};
 use crate::scratch::{Scratch, elsewhere};
 use crate::server::{Redirector, Server};
-use bytes::Bytes;
-use client::{Read, Write};
-use database::{Config, Database, Transaction, block_on};
+use database::{Config, Database, block_on};
 use objects::{Anywhere, Caller, Db, Error, Map, ObjectId, Ref, references};
-use std::sync::{Arc, Barrier};
-use std::task::Poll;
+use std::sync::Barrier;
 use types::limits::SPACES_MAX;
 use types::{CATALOG_SPACE, PageId};
 
@@ -258,28 +256,4 @@ fn a_catalog_that_is_none_is_refused_and_the_main_space_is_not() {
     }
     let error = Db::connect(server.address).unwrap().space(&"n".repeat(64)).unwrap_err();
     assert!(matches!(&error, Error::Damaged { what, .. } if what.contains("something else")), "{error}");
-}
-
-fn read(database: &Arc<Database>, object: ObjectId) -> Option<Bytes> {
-    let transaction = Transaction::begin(database).unwrap();
-    let txn = transaction.handle();
-    let read = database.wait(txn, |client, now| {
-        Ok(match client.read(now, txn, object)? {
-            Read::Value(bytes) => Poll::Ready(Some(Bytes::copy_from_slice(bytes))),
-            Read::Absent => Poll::Ready(None),
-            Read::Wait => Poll::Pending,
-        })
-    });
-    block_on(read).unwrap()
-}
-
-fn write(database: &Arc<Database>, object: ObjectId, bytes: &[u8]) {
-    let transaction = Transaction::begin(database).unwrap();
-    let txn = transaction.handle();
-    let written = database.wait(txn, |client, now| {
-        let bytes = Bytes::copy_from_slice(bytes);
-        Ok(if client.write(now, txn, object, bytes)? == Write::Wait { Poll::Pending } else { Poll::Ready(()) })
-    });
-    block_on(written).unwrap();
-    block_on(transaction.commit(None)).unwrap();
 }
