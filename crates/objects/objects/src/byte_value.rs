@@ -236,10 +236,10 @@ impl ByteValue {
         let end = offset.saturating_add(data.len() as u64);
         let mut head = before;
         lengthen(tx, &mut head, end).await?;
-        let (mut left, window) = (data, slots::window(tx, IMAGE_BYTES));
+        let mut left = data;
         // Where the pages are that come before, or what leads to them.
         let mut near = head.top.map_or(self.id().page, |top| top.page);
-        for pages in windows(offset..end, window) {
+        for pages in windows(tx, offset..end) {
             let found = byte_table::find(tx, &head, pages.clone()).await?;
             slots::ask_for(tx, found.iter().copied().flatten());
             for (number, page) in pages.zip(found) {
@@ -327,7 +327,7 @@ async fn add_page<M: Mode>(
 /// Reads the bytes from `offset` on, which are all within the value, into a buffer of zeros.
 async fn read_zeroed<M: Mode>(tx: &mut Tx<M>, head: &Head, offset: u64, buffer: &mut [u8]) -> Result<()> {
     let range = offset..offset + buffer.len() as u64;
-    let mut windows = windows(range.clone(), slots::window(tx, IMAGE_BYTES));
+    let mut windows = windows(tx, range.clone());
     let mut ahead = find_and_ask(tx, head, windows.next()).await?;
     let mut left = buffer;
     while let Some((pages, found)) = ahead {
@@ -387,10 +387,11 @@ fn piece_of(number: u64, range: &Range<u64>) -> Piece {
     Piece { start: start as usize, end: end as usize }
 }
 
-/// The pages that a range is in, so many at a time.
-fn windows(range: Range<u64>, window: usize) -> impl Iterator<Item = Range<u64>> {
+/// The pages that a range is in, as many at a time as are asked for together.
+fn windows<M: Mode>(tx: &Tx<M>, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<M> {
     let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
     let end = if range.is_empty() { pages.start } else { pages.end };
+    let window = if end - pages.start > 1 { slots::window(tx, IMAGE_BYTES) } else { 1 };
     (pages.start..end).step_by(window).map(move |first| first..end.min(first + window as u64))
 }
 

@@ -25,22 +25,28 @@ pub(crate) fn window<M: Mode>(tx: &Tx<M>, page_bytes: usize) -> usize {
     (tx.database.look(|client| client.window_bytes()) / (2 * page_bytes)).clamp(1, WINDOW_MAX)
 }
 
-/// Asks for the pages of some runs, and returns without waiting.
+/// Asks for the pages of some runs, and returns without waiting. A single page is asked for when it is read.
 pub(crate) fn ask_for<M: Mode>(tx: &Tx<M>, pages: impl IntoIterator<Item = PageId>) {
     let mut pages: Vec<PageId> = pages.into_iter().collect();
     pages.dedup();
-    tx.database.fetch_together(&pages);
+    if pages.len() > 1 {
+        tx.database.fetch_together(&pages);
+    }
 }
 
-/// Shows each slot of the runs to `see`, once, with the number of its run. Runs whose pages are here come first. `see`
-/// returns an error for a slot that holds something else than it should.
+/// Shows each slot of the runs to `see`, once, with the number of its run. `see` returns an error for a slot that holds
+/// something else than it should.
+///
+/// The last page is waited for first: usually all others are here by then, and the thread was woken once. Those that are
+/// not are waited for together.
 pub(crate) async fn read<M: Mode>(
     tx: &Tx<M>,
     runs: &[Run],
     mut see: impl FnMut(usize, SlotNo, Option<&[u8]>) -> Result<(), &'static str>,
 ) -> Result<()> {
     // The slots of each run that were not seen yet.
-    let mut left: Vec<(usize, Range<SlotNo>)> = runs.iter().map(|run| run.slots.clone()).enumerate().collect();
+    let mut left: Vec<(usize, Range<SlotNo>)> = runs.iter().map(|run| run.slots.clone()).enumerate().rev().collect();
+    let mut is_last_here = false;
     let broken = tx.call(|client, now, txn| {
         for (run, slots) in &mut left {
             while let Some(slot) = slots.clone().next() {
@@ -48,11 +54,13 @@ pub(crate) async fn read<M: Mode>(
                 let seen = match client.read(now, txn, object)? {
                     Read::Value(bytes) => see(*run, slot, Some(bytes)),
                     Read::Absent => see(*run, slot, None),
-                    Read::Wait => break,
+                    Read::Wait if is_last_here => break,
+                    Read::Wait => return Ok(Poll::Pending),
                 };
                 if let Err(what) = seen {
                     return Ok::<_, TxnError>(Poll::Ready(Err((object, what))));
                 }
+                is_last_here = true;
                 slots.start += 1;
             }
         }
