@@ -19,7 +19,7 @@ pub(crate) const LINES: SlotNo = (PAGE_BYTES / LINE_BYTES as u64) as SlotNo;
 /// One line.
 pub(crate) type Line = [u8; LINE_BYTES];
 
-/// A line that has no byte but zeros.
+/// A line of zeros.
 pub(crate) const ZEROS: Line = [0; LINE_BYTES];
 
 /// The line in a slot; the reason if it holds something else.

@@ -37,8 +37,8 @@ pub(crate) fn ask_for<M: Mode>(tx: &Tx<M>, pages: impl IntoIterator<Item = PageI
 /// Shows each slot of the runs to `see`, once, with the number of its run. `see` returns an error for a slot that holds
 /// something else than it should.
 ///
-/// The last page is waited for first: usually all others are here by then, and the thread was woken once. Those that are
-/// not are waited for together.
+/// The last page is waited for first: usually all others are here by then, and the thread was woken once. If pages are
+/// missing still, they are waited for together.
 pub(crate) async fn read<M: Mode>(
     tx: &Tx<M>,
     runs: &[Run],

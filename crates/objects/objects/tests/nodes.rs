@@ -169,8 +169,8 @@ fn clients_use_all_nodes_and_go_on_without_one() {
     assert_eq!(sum(&cluster.connect(2), &counters).unwrap(), 12);
 }
 
-/// The pages of a byte value are of the shards of whoever wrote them first. Two clients write different lines of all of
-/// them at once, and neither is in the other's way.
+/// Each page of a byte value is at the node of the client that wrote it first. Two clients write different lines of all
+/// pages at once, and both commit.
 #[test]
 fn a_byte_value_has_pages_at_all_nodes() {
     const PAGE: u64 = 4096;
