@@ -275,9 +275,9 @@ impl Search<'_> {
         slot.filter(|_| size + ObjectPage::cost(self.bytes) <= PAGE_BYTES_TARGET).map(|slot| (page, slot))
     }
 
-    /// Takes the next granted page, behind `near` if there is one in its neighborhood. The page is empty, and neither
-    /// this transaction nor another one of this client has written to it. Its frame takes the place of one of an earlier
-    /// generation, and stays.
+    /// Takes the next granted page, behind `near` if there is one in its neighborhood. The page is empty, and no
+    /// transaction of this client has written to it. Its frame takes the place of one of an earlier generation, and
+    /// stays.
     fn take_page(&mut self, near: Option<PageId>) -> Option<PageId> {
         let is_empty = |page| !self.commits.writes_to(page) && !self.txns.others_write_to(page, None);
         let pool = &mut self.allocator.space(self.space).pool;
