@@ -64,8 +64,8 @@ fn an_application_is_a_node_whose_commits_others_see() {
     assert_eq!(farm.status()["nodes"][2]["state"], "away", "the last handle closes it");
 }
 
-/// The first run of a fresh transaction reads what was acknowledged before: at the node in the process, at another node,
-/// and in a group.
+/// The first run of a fresh transaction reads what was acknowledged before: at the node in the process, at another
+/// node, and in a group.
 #[test]
 fn a_fresh_transaction_sees_what_was_acknowledged() {
     let Some((farm, writer)) = joined() else { return };

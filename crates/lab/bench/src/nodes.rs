@@ -1,6 +1,6 @@
-//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need: those of a
-//! client, and those of an application that is a node. And clients of two nodes that contend for the same two objects in
-//! opposite roles.
+//! Commits on a store of several nodes over loopback, compared with the syncs and round trips that they need: those of
+//! a client, and those of an application that is a node. And clients of two nodes that contend for the same two
+//! objects in opposite roles.
 
 use crate::floor::{PingPong, SyncFloor};
 use crate::{Line, Result, Sample};
@@ -17,9 +17,10 @@ const REQUEST_BYTES: usize = 240;
 const REPLY_BYTES: usize = 100;
 
 /// The bounds of the Multicomputer figures:
-/// - a commit of an application that is a node, on its own shard, over one `fdatasync` and the round trip to the sequencer;
-/// - a client's commit on two nodes, over one `fdatasync` and the round trips to its coordinator, from there to the other
-///   node, and to the sequencer;
+/// - a commit of an application that is a node, on its own shard, over one `fdatasync` and the round trip to the
+///   sequencer;
+/// - a client's commit on two nodes, over one `fdatasync` and the round trips to its coordinator, from there to the
+///   other node, and to the sequencer;
 /// - the worst wait over the median.
 const OWN_MAX: f64 = 1.5;
 const TWO_MAX: f64 = 2.0;

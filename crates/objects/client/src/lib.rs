@@ -269,6 +269,15 @@ impl Client {
         txn
     }
 
+    /// Begins a transaction that sees everything that was acknowledged before, to any client.
+    pub fn begin_fresh(&mut self) -> TxnHandle {
+        let txn = self.begin();
+        if let Ok(running) = self.txns.running(txn) {
+            running.moment = self.moments.next();
+        }
+        txn
+    }
+
     /// Whether the transaction can continue: what any other call on it would say, without its effects.
     pub fn check(&mut self, txn: TxnHandle) -> Result<(), TxnError> {
         self.txns.running(txn).map(drop)

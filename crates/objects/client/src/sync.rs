@@ -6,11 +6,11 @@
 //!                         \--yes: it is read
 //! ```
 //! 1. Such a transaction reads of a shard once the shard's node has answered a question that was sent after the
-//!    transaction began (**StartAtLeast**). The answer comes behind all changes that had committed there. From then on the
-//!    cache shows them.
+//!    transaction began (**StartAtLeast**). The answer comes behind all changes that had committed there. From then on
+//!    the cache shows them.
 //! 2. One question serves all transactions that have begun before it, and all shards of its node.
-//! 3. An answer counts for a shard if the client has the shard's pages from the node that answers. Changes of pages that
-//!    it has from another node may still be on their way.
+//! 3. An answer counts for a shard if the client has the shard's pages from the node that answers. Changes of pages
+//!    that it has from another node may still be on their way.
 //! 4. A lost link, and news of where the shards are, have the transactions that wait ask again.
 
 use crate::nodes::Nodes;
@@ -35,6 +35,12 @@ impl Moments {
         Self { broken, ..Self::default() }
     }
 
+    /// The moment of a transaction that begins now.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// Whether what the cache has of a page shows everything of this moment.
     pub(crate) fn are_told(&self, nodes: &Nodes, page: PageId, moment: u64) -> bool {
         let shard = nodes.horizon().sharding.of(page);
@@ -44,18 +50,8 @@ impl Moments {
 }
 
 impl Client {
-    /// Begins a transaction that sees everything that was acknowledged before.
-    pub fn begin_fresh(&mut self) -> TxnHandle {
-        self.moments.last += 1;
-        let (txn, moment) = (self.begin(), self.moments.last);
-        if let Ok(running) = self.txns.running(txn) {
-            running.moment = moment;
-        }
-        txn
-    }
-
-    /// The transaction waits until the node of a page has told everything. A page that is not cached is fetched at the same
-    /// time.
+    /// The transaction waits until the node of a page has told everything. A page that is not cached is fetched at the
+    /// same time.
     pub(crate) fn await_told(&mut self, now: Time, txn: TxnHandle, object: ObjectId) -> Result<(), TxnError> {
         let at = self.nodes.places().of(object.page);
         if self.cache.find(object.page).is_none() {

@@ -1,5 +1,5 @@
-//! A client that outlives the store of its process. Each term of a node has a store of its own, which is made again from
-//! the directory. The application keeps its database.
+//! A client that outlives the store of its process. Each term of a node has a store of its own, which is made again
+//! from the directory. The application keeps its database.
 
 use crate::database::Local;
 use crate::open::{new_client, runtime};

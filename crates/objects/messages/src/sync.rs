@@ -1,5 +1,5 @@
-//! A client asks for all changes that it has not heard yet, for a transaction that begins no earlier than everything that
-//! was acknowledged before it (Multicomputer paper, section 4: start vectors).
+//! A client asks for all changes that it has not heard yet, for a transaction that begins no earlier than everything
+//! that was acknowledged before it (Multicomputer paper, section 4: start vectors).
 //!
 //! ```text
 //!   client                               store

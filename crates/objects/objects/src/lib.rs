@@ -19,6 +19,7 @@
 //! | `stored` | what names stand for, for programs that do not know the types |
 //! | `spaces` | the spaces of a store |
 //! | `open` | where the store is: a directory, a server or a group, memory; and what may be chosen before |
+//! | `join` | an application that is a node of a store of several (feature `cluster`) |
 //! | `error` | what can go wrong, sorted by what the caller should do |
 
 mod byte_head;
@@ -32,6 +33,8 @@ mod db;
 mod error;
 mod format;
 mod ids;
+#[cfg(feature = "cluster")]
+mod join;
 mod key;
 mod key_type;
 mod kinds;

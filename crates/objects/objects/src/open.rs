@@ -3,7 +3,6 @@
 use crate::references::references;
 use crate::{Db, Result};
 use database::{Config, Database, Eligible, MAIN_SPACE_NAME, block_on, check_application_space};
-use membership::Embedded;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,11 +21,12 @@ use types::{CATALOG_SPACE, MAIN_SPACE, ObjectId};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    config: Config,
+    pub(crate) config: Config,
     /// The name of the space to open, if it is not the main one.
     space: Option<String>,
     /// The node of this process.
-    node: Embedded,
+    #[cfg(feature = "cluster")]
+    pub(crate) node: membership::Embedded,
 }
 
 impl Db {
@@ -104,32 +104,6 @@ impl Db {
         Self::builder().connect_async(addresses).await
     }
 
-    /// Makes this process a node of the store at `url`, such as `etcd://127.0.0.1:2379/main`, with its part of the
-    /// store in a directory. Reads of the node's own pages cost no message. A commit on its own shards costs one round
-    /// trip, to the sequencer. The directory remembers which node it is of; a new one is told by [`Builder::node`]. Other nodes
-    /// reach this one at a free port of this machine unless [`Builder::listen`] says where.
-    ///
-    /// A node loses its lease if etcd is away for too long. Until it has another one, transactions on its own shards wait,
-    /// for as long as [`Builder::patience`] says, and others use the other nodes.
-    /// [`Db::close`] closes the node's shards in order, so that its next start waits for no other node.
-    ///
-    /// ```no_run
-    /// # use objects as thorp;
-    /// let db = thorp::Db::builder().node("n1").join("etcd://127.0.0.1:2379/main", "shed")?;
-    /// db.transact(|tx| tx.map::<String, u64>("parts")?.insert(tx, "wheel", &4))?;
-    /// db.close()?;
-    ///
-    /// let db = thorp::Db::join("etcd://127.0.0.1:2379/main", "shed")?;
-    /// # Ok::<(), thorp::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`crate::Error::Open`] with a line that says what is wrong and what to do: etcd does not answer, or has no such
-    /// store or node; the directory is another node's, or a copy of one that has run since; the name is in use.
-    pub fn join(url: &str, dir: impl AsRef<Path>) -> Result<Self> {
-        Self::builder().join(url, dir)
-    }
-
     /// A database with other settings than the default ones.
     pub fn builder() -> Builder {
         Builder::default()
@@ -195,21 +169,20 @@ impl Builder {
     }
 
     /// Committed changes that may wait in memory to be written home, in bytes: the modified object buffer. 64 MiB by
-    /// default. For [`Builder::open`] and [`Builder::join`].
+    /// default. For a store in this process.
     pub fn mob_bytes(mut self, bytes: usize) -> Self {
         self.config.store.mob_bytes_limit = bytes;
         self
     }
 
-    /// The store's memory for pages, in bytes. 64 MiB by default. For [`Builder::open`] and
-    /// [`Builder::join`].
+    /// The store's memory for pages, in bytes. 64 MiB by default. For a store in this process.
     pub fn store_cache_bytes(mut self, bytes: usize) -> Self {
         self.config.store.cache_bytes_limit = bytes;
         self
     }
 
     /// The largest size of the log of commits on disk, in bytes; an eighth of it is taken at once. By default 1 GiB, or
-    /// four times the MOB if that is more. For [`Builder::open`] and [`Builder::join`].
+    /// four times the MOB if that is more. For a store in this process.
     pub fn log_bytes(mut self, bytes: usize) -> Self {
         self.config.log_bytes = Some(bytes);
         self
@@ -304,30 +277,10 @@ impl Builder {
         self
     }
 
-    /// Whether [`Builder::eligible`] and [`Builder::listen`] may be addresses that others than this machine can reach,
-    /// although connections are neither encrypted nor authenticated yet. They may not by default.
+    /// Whether this process may listen where others than this machine can reach, although connections are neither
+    /// encrypted nor authenticated yet. It may not by default.
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.config.insecure = insecure;
-        self
-    }
-
-    /// The name of the node that [`Builder::join`] makes of this process, among those that `thorp cluster create` or
-    /// `thorp cluster add` has named. A directory that has been a node's remembers it.
-    pub fn node(mut self, name: impl Into<String>) -> Self {
-        self.node.name = Some(name.into());
-        self
-    }
-
-    /// Where other nodes and clients reach the node of [`Builder::join`]; a free port of this machine by default, for
-    /// this machine alone. Beyond it, [`Builder::insecure`] must say that the network is trusted.
-    pub fn listen(mut self, listen: SocketAddr) -> Self {
-        self.node.listen = listen;
-        self
-    }
-
-    /// The address that other nodes and clients are told, if it is not the one of [`Builder::listen`].
-    pub fn advertise(mut self, address: impl Into<String>) -> Self {
-        self.node.advertise = Some(address.into());
         self
     }
 
@@ -335,13 +288,6 @@ impl Builder {
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
         let config = self.of_objects()?;
         block_on(self.enter(Database::open(dir.as_ref(), &config)?))
-    }
-
-    /// Makes this process a node, see [`Db::join`].
-    pub fn join(self, url: &str, dir: impl AsRef<Path>) -> Result<Db> {
-        let config = self.of_objects()?;
-        let database = self.node.join(url, dir.as_ref(), &config)?;
-        block_on(self.enter(database))
     }
 
     /// Connects to a server, see [`Db::connect`].
@@ -359,7 +305,7 @@ impl Builder {
 
     /// The settings, with what objects bring along: how to find the references in them, and what a client reads first,
     /// which is the space's names; or, to find the space, the catalog.
-    fn of_objects(&self) -> Result<Config> {
+    pub(crate) fn of_objects(&self) -> Result<Config> {
         let mut config = self.config.clone();
         config.store.references = references;
         let first = match &self.space {
@@ -374,7 +320,7 @@ impl Builder {
     }
 
     /// Objects in the space that was chosen.
-    async fn enter(self, database: Arc<Database>) -> Result<Db> {
+    pub(crate) async fn enter(self, database: Arc<Database>) -> Result<Db> {
         let db = Db { creates: self.config.disk.create, ..Db::on(database) };
         match &self.space {
             Some(name) => db.space_async(name).await,

@@ -1,5 +1,5 @@
-//! Members that ask for all changes that they have not heard yet ([`messages::sync`]). The nodes are asked, and the answer
-//! of each is passed on behind what it has said before.
+//! Members that ask for all changes that they have not heard yet ([`messages::sync`]). The nodes are asked, and the
+//! answer of each is passed on behind what it has said before.
 //!
 //! ```text
 //!   member                        redirector                              node

@@ -1,9 +1,10 @@
 //! The crates that an application takes in with the library: few, and none of ours that a registry would refuse.
 //!
-//! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself and those of others among them.
-//! 2. Those of ours among them are packages that could be published: a name that begins with `thorp`, what a registry
-//!    shows of it, and a version wherever one of them uses another. So neither the simulator nor anything of the
-//!    program's is among them.
+//! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself and those of others among them. Its features may bring
+//!    more.
+//! 2. Those of ours among them, and among those of its features, are packages that could be published: a name that
+//!    begins with `thorp`, what a registry shows of it, and a version wherever one of them uses another. So neither
+//!    the simulator nor anything of the program's is among them.
 
 use crate::{Result, cargo, metadata, output_of};
 use serde_json::Value;
@@ -13,15 +14,13 @@ use std::collections::BTreeSet;
 const CRATES_MAX: usize = 50;
 
 pub(super) fn check() -> Result<Vec<String>> {
-    let tree = tree()?;
-    let crates = crates_of(&tree);
-    let packages = ours(&crates)?;
-    Ok(check_count(crates.len()).into_iter().chain(packages.iter().flat_map(check_package)).collect())
+    let packages = ours(&crates_of(&tree(&["--all-features"])?))?;
+    Ok(check_count(crates_of(&tree(&[])?).len()).into_iter().chain(packages.iter().flat_map(check_package)).collect())
 }
 
 /// The names of the library's packages.
 pub(crate) fn packages() -> Result<Vec<String>> {
-    let packages = ours(&crates_of(&tree()?))?;
+    let packages = ours(&crates_of(&tree(&["--all-features"])?))?;
     Ok(packages.iter().filter_map(|package| package["name"].as_str()).map(str::to_owned).collect())
 }
 
@@ -33,8 +32,10 @@ fn ours(crates: &BTreeSet<(&str, &str)>) -> Result<Vec<Value>> {
     Ok(packages.into_iter().filter(is_used).collect())
 }
 
-fn tree() -> Result<String> {
-    output_of(cargo().args(["tree", "--package", "thorp", "--edges", "normal,build", "--prefix", "none"]))
+/// The crates of the library with these features.
+fn tree(features: &[&str]) -> Result<String> {
+    let words = ["tree", "--package", "thorp", "--edges", "normal,build", "--prefix", "none"];
+    output_of(cargo().args(words).args(features))
 }
 
 /// Names and versions in what `cargo tree` prints: `name v1.2.3 (where it is from)`, a line for each use.

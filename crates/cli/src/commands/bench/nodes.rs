@@ -65,8 +65,8 @@ pub(super) fn measure(
     found(recover(dir, etcd, gib, progress)?)
 }
 
-/// All nodes are killed with `gib` in their logs that is not written back, and started again: how long that takes, against
-/// reading the files.
+/// All nodes are killed with `gib` in their logs that is not written back, and started again: how long that takes,
+/// against reading the files.
 fn recover(dir: &Path, etcd: &EtcdChoice, gib: f64, progress: &dyn Fn(&str)) -> Result<Line> {
     const TURNS: usize = 3;
     let (dir, mib) = (dir.join("recovered"), (gib * 1024.0).ceil());

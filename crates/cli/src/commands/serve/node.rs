@@ -1,5 +1,5 @@
-//! `thorp serve --cluster`: one node of a store of several. [`membership::Rounds`] runs its store. Here are published sites,
-//! homes of volumes, and the output for operators.
+//! `thorp serve --cluster`: one node of a store of several. [`membership::Rounds`] runs its store. Here are published
+//! sites, homes of volumes, and the output for operators.
 
 use super::sites::{Sites, number_of};
 use super::{Counted, Homes, Room, Told, disk_config, recover, store_config};

@@ -1,6 +1,6 @@
 //! Applications: transactions on the calls of a real client, which has a session with every node.
 
-use super::history::Committed;
+use super::history::{Committed, FreshRead};
 use super::scenario::Scenario;
 use crate::rng::Rng;
 use crate::violation::{Check, Violation, ensure};
@@ -46,14 +46,6 @@ pub(crate) struct Application {
     created: Vec<ObjectId>,
     /// The last read, if that has to be fresh.
     fresh_read: Option<FreshRead>,
-}
-
-/// A read of a transaction that has to see everything which was acknowledged before it began.
-#[derive(Debug)]
-pub(crate) struct FreshRead {
-    pub(crate) begun: u64,
-    pub(crate) object: ObjectId,
-    pub(crate) writer: Option<TxnId>,
 }
 
 /// A transaction that has committed, and how many steps that took from the first attempt on.

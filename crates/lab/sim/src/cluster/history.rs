@@ -4,7 +4,6 @@
 //! read, before those who wrote it next, and after everything that was acknowledged before it began. If these edges
 //! make a circle, there is no such order.
 
-use super::application::FreshRead;
 use crate::violation::{Check, ensure};
 use std::collections::BTreeMap;
 use types::{ObjectId, TxnId, Version};
@@ -19,6 +18,14 @@ pub(crate) struct Committed {
     pub(crate) reads: BTreeMap<ObjectId, Option<TxnId>>,
     /// Its writes, and the version that they got.
     pub(crate) writes: BTreeMap<ObjectId, Version>,
+}
+
+/// A read of a transaction that has to see everything which was acknowledged before it began.
+#[derive(Debug)]
+pub(crate) struct FreshRead {
+    pub(crate) begun: u64,
+    pub(crate) object: ObjectId,
+    pub(crate) writer: Option<TxnId>,
 }
 
 /// All that have committed.
