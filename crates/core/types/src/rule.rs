@@ -26,6 +26,8 @@ pub enum Rule {
     FetchAtLeast,
     /// A transaction that has to see everything reads of a shard once its node has told that.
     StartAtLeast,
+    /// A session to which a reply stands for the changes of a commit has the reply before any answer that shows its count.
+    ReplyFirst,
     /// A client that releases a page that was just granted to it means an earlier generation of the page, and continues
     /// holding it.
     KeepGranted,
@@ -278,7 +280,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 128] = [
+    pub const ALL: [Self; 129] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -287,6 +289,7 @@ impl Rule {
         Self::FollowUnheld,
         Self::FetchAtLeast,
         Self::StartAtLeast,
+        Self::ReplyFirst,
         Self::KeepGranted,
         Self::ClaimUnused,
         Self::LoseFilled,

@@ -12,7 +12,8 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_CLUSTERS: [Rule; 21] = [
+const OF_CLUSTERS: [Rule; 22] = [
+    Rule::ReplyFirst,
     Rule::StartAtLeast,
     Rule::HearReply,
     Rule::OneCoordinator,

@@ -92,7 +92,7 @@ pub use sessions::{Kind, SessionState};
 use shards::Shards;
 pub use ticket::Origin;
 use turns::Turns;
-use types::{Broken, Delta, Limits, PageId, Position, SessionId, Sharding, Time, Vector, Version};
+use types::{Broken, Delta, Limits, PageId, Position, Rule, SessionId, Sharding, Time, Vector, Version};
 pub use writeback::LogState;
 use writeback::WriteBack;
 
@@ -225,14 +225,21 @@ impl Master {
         self.closing = true;
     }
 
-    /// The work that every event may have made possible or necessary.
+    /// The work that every event may have made possible or necessary. What is applied comes first: a session to which a
+    /// reply stands for the changes must have the reply before any answer that shows the count (**ReplyFirst**).
     pub fn follow_up(&mut self, now: Time, log: LogState) {
+        let replies_first = !self.config.broken.is(Rule::ReplyFirst);
+        if replies_first {
+            self.apply_early(now);
+        }
         self.serve_at_least();
         self.go_on_promised(now);
         self.take_turns(now);
         self.unpark(now);
         self.write_back(now, log);
-        self.apply_early(now);
+        if !replies_first {
+            self.apply_early(now);
+        }
     }
 
     /// The next action that the master wants done.

@@ -146,7 +146,7 @@ impl Scenario {
                 kill_ppm: or_calm(rng.pick(&[0, 500, 2000])),
             };
         }
-        scenario.fresh_permille = rng.pick(&[0, 0, 0, 300, 1000]);
+        scenario.fresh_permille = rng.pick(&[300, 1000, 0, 0, 0]);
         scenario
     }
 
