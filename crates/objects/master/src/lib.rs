@@ -225,7 +225,7 @@ impl Master {
         self.closing = true;
     }
 
-    /// The work that every event may have made possible or necessary. What is applied comes first: a session to which a
+    /// The work that every event may have made possible or necessary. Commits are applied first: a session to which a
     /// reply stands for the changes must have the reply before any answer that shows the count (**ReplyFirst**).
     pub fn follow_up(&mut self, now: Time, log: LogState) {
         let replies_first = !self.config.broken.is(Rule::ReplyFirst);
