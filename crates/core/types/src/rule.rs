@@ -26,7 +26,8 @@ pub enum Rule {
     FetchAtLeast,
     /// A transaction that has to see everything reads of a shard once its node has told that.
     StartAtLeast,
-    /// A session to which a reply stands for the changes of a commit has the reply before any answer that shows its count.
+    /// A session to which a reply stands for the changes of a commit has the reply before any answer that shows the
+    /// commit's count.
     ReplyFirst,
     /// A client that releases a page that was just granted to it means an earlier generation of the page, and continues
     /// holding it.

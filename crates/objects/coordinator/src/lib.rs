@@ -43,7 +43,9 @@ use outcomes::Outcomes;
 use parts::Masters;
 pub use records::{ClientOutcomes, CommitRecord};
 use smallvec::SmallVec;
-use types::{Broken, ClientId, Incarnation, Limits, Map, NodeId, Opening, SessionId, Shard, Sharding, TxnId, Vector};
+use types::{
+    Broken, ClientId, Incarnation, Limits, Map, NodeId, Opening, Rule, SessionId, Shard, Sharding, TxnId, Vector,
+};
 use under_way::UnderWay;
 
 /// The settings of a coordinator.
@@ -226,8 +228,17 @@ impl Coordinator {
         &self.refusals
     }
 
+    /// Answers a session. A reply that stands for an invalidation goes before answers that were given and have not
+    /// left: those would show the commit's count first (**ReplyFirst**).
     fn reply(&mut self, to: SessionId, txn: TxnId, outcome: Outcome, hears: Hears) {
-        self.out.push_back(Output::Reply(to, CommitReply { txn, outcome }, hears));
+        let reply = Output::Reply(to, CommitReply { txn, outcome }, hears);
+        let stands = |output: &&Output| matches!(output, Output::Reply(_, _, Hears::Earlier));
+        if hears == Hears::Earlier && !self.config.broken.is(Rule::ReplyFirst) {
+            let behind = self.out.iter().take_while(stands).count();
+            self.out.insert(behind, reply);
+        } else {
+            self.out.push_back(reply);
+        }
     }
 
     fn count(&mut self, outcome: &Outcome) {
@@ -242,5 +253,41 @@ impl Coordinator {
         };
         self.stats.refused += 1;
         *self.refusals.entry(name).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Refusal;
+
+    fn coordinator() -> Coordinator {
+        let config = Config {
+            node: NodeId(0),
+            incarnation: Incarnation(1),
+            sharding: Sharding::ONE,
+            unlogged_bytes_max: 0,
+            limits: Limits::SHIPPED,
+            broken: Broken::NONE,
+        };
+        Coordinator::new(config, Vec::new(), Vector::new())
+    }
+
+    /// An answer that has yet to leave would show the counts of commits whose replies come behind it.
+    #[test]
+    fn replies_that_stand_for_invalidations_leave_first_and_in_their_order() {
+        let mut coordinator = coordinator();
+        let mut reply = |number, outcome, hears| {
+            coordinator.reply(SessionId(1), TxnId { client: ClientId(1), number }, outcome, hears);
+        };
+        reply(1, Outcome::Refused(Refusal::Busy), Hears::Worthwhile);
+        reply(2, Outcome::Committed { pages: Vec::new() }, Hears::Earlier);
+        reply(3, Outcome::Committed { pages: Vec::new() }, Hears::Earlier);
+        let outputs = core::iter::from_fn(|| coordinator.poll_output());
+        let numbers = outputs.filter_map(|output| match output {
+            Output::Reply(_, reply, _) => Some(reply.txn.number),
+            _ => None,
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), [2, 3, 1]);
     }
 }

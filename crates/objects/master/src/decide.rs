@@ -89,13 +89,14 @@ impl Master {
     }
 
     /// Applies transactions that have waited for earlier counts, up to the next one whose reply stands for its
-    /// invalidation: that reply leaves before its session learns any later count.
-    pub(crate) fn apply_early(&mut self, now: Time) {
+    /// invalidation: that reply leaves before its session learns any later count. Returns whether there was one.
+    pub(crate) fn apply_early(&mut self, now: Time) -> bool {
         while let Some(txn) = self.take_next() {
             if self.apply(now, txn) {
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// Applies a transaction. Returns whether its reply stands for its invalidation to some session.

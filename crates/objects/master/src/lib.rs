@@ -225,12 +225,13 @@ impl Master {
         self.closing = true;
     }
 
-    /// The work that every event may have made possible or necessary. Commits are applied first: a session to which a
-    /// reply stands for the changes must have the reply before any answer that shows the count (**ReplyFirst**).
+    /// The work that every event may have made possible or necessary. A commit whose reply stands for its invalidation
+    /// comes alone, and the rest when it is called again: its session must have the reply before any answer that shows
+    /// the count (**ReplyFirst**).
     pub fn follow_up(&mut self, now: Time, log: LogState) {
         let replies_first = !self.config.broken.is(Rule::ReplyFirst);
-        if replies_first {
-            self.apply_early(now);
+        if replies_first && self.apply_early(now) {
+            return;
         }
         self.serve_at_least();
         self.go_on_promised(now);
