@@ -103,7 +103,7 @@ impl Nodes {
         Self::start_with(dir, etcd, count, leases, lines, &[])
     }
 
-    /// The same with more options of `thorp serve`.
+    /// Creates a store and starts all of its nodes with more options of `thorp serve`.
     pub(crate) fn start_with(
         dir: &Path,
         etcd: &EtcdChoice,

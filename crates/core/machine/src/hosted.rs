@@ -16,8 +16,8 @@
 //! them could be bad. One of them may find the session bad all the same, or the other silent after the process was
 //! stopped for a while: then the client begins another one at once, with the next number.
 //!
-//! The server may live in a host of its own, which ends before the client's does and is followed by another one. Then
-//! the process says when the server is there and when it is gone ([`Local::There`], [`Local::Gone`]).
+//! The server may live in a host of its own, and another server follows it in another host while the client lives. Then
+//! the process says when a server is there and when it is gone ([`Local::There`], [`Local::Gone`]).
 
 use crate::Parcel;
 use crate::held::{Held, Item};

@@ -71,8 +71,8 @@ pub struct ServerConfig {
     pub collect_after: Duration,
     /// Chunks that a publisher sends in messages of more bytes are announced to subscribers.
     pub announces_over: usize,
-    /// Whether this process is the whole store, so that the server has the sites of all spaces. A node has those that it
-    /// adopts ([`FileServer::adopt`]).
+    /// Whether this process is the whole store, so that the server has the sites of all spaces. A node has those that
+    /// it adopts ([`FileServer::adopt`]).
     pub is_alone: bool,
     /// The rule that is broken, if any.
     pub broken: Broken<Way>,

@@ -42,7 +42,7 @@
 //! | `standby` | pages that the redirector keeps itself |
 //! | `commit`, `update` | commits on their way; the news of their changes, and its receivers |
 //! | `lease` | read-only transactions that are validated here |
-//! | `syncs` | members that ask whether they have been told of everything |
+//! | `syncs` | members that ask for all changes that they have not heard yet |
 //! | `grant`, `line` | pages to create objects in, and whose turn it should get some |
 //! | `machine`, `tables` | the trait of all machines; the tables of a status |
 //! | `config`, `status`, `outputs` | settings; the answer to an operator; actions for the driver, in order |

@@ -3,7 +3,7 @@
 //! 1. A client is welcome when every shard has its place and those of this node are open: there is a page to be read,
 //!    and the counts at which this life of the process begins are known.
 //! 2. A client that asks for a page of another node is told that it is elsewhere.
-//! 3. A client that asks whether it has been told of everything is answered for the shards that are served here.
+//! 3. A client that asks for all changes is answered for the shards that are served here.
 
 use crate::{SessionId, Store};
 use alloc::collections::BTreeMap;

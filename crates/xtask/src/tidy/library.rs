@@ -1,7 +1,6 @@
 //! The crates that an application takes in with the library: few, and none of ours that a registry would refuse.
 //!
-//! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself and those of others among them. Its features may bring
-//!    more.
+//! 1. `thorp` pulls in at most [`CRATES_MAX`] crates, itself included. Its features may bring more.
 //! 2. Those of ours among them, and among those of its features, are packages that could be published: a name that
 //!    begins with `thorp`, what a registry shows of it, and a version wherever one of them uses another. So neither
 //!    the simulator nor anything of the program's is among them.

@@ -96,7 +96,7 @@ fn recover(dir: &Path, etcd: &EtcdChoice, gib: f64, progress: &dyn Fn(&str)) -> 
     for _ in 0..TURNS {
         progress("read the files");
         nodes.all.iter_mut().try_for_each(Node::kill)?;
-        // Nobody waits for the names.
+        // Without this the nodes would wait for the leases of the killed processes.
         thread::sleep(2 * LEASE);
         dirs.iter().try_for_each(|dir| drop_cached(dir))?;
         bytes = reads.time(|| dirs.iter().map(|dir| read_all(dir)).sum::<bench::Result<usize>>())?;

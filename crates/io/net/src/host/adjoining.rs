@@ -6,8 +6,8 @@
 //!   hosts of the server    ---- one term ----              ---- the next term ----
 //! ```
 //! Machines that live and end together share a host. A store that is made again from its directory while its client
-//! lives has a host for each term. So nothing of an earlier term can reach a later one, be it a late report of the
-//! disk, an answer or a connection.
+//! lives has a host for each term. So a late report of the disk, an answer or a connection of one term cannot reach
+//! the next.
 //!
 //! The thread that carries out what one machine has said tells the other one, as within one host. It does not hold a
 //! lock of the first host by then.
