@@ -86,7 +86,8 @@ impl Recovered {
     }
 }
 
-/// A store that runs in this process.
+/// A store that runs in this process. Dropped, it stops at once, as a kill does, and its directory is free: the next
+/// start recovers it.
 #[derive(Debug)]
 pub struct LocalStore {
     host: Arc<Host>,
@@ -136,12 +137,6 @@ impl LocalStore {
         self.client.as_ref().map(|(role, client)| (client.clone(), self.host.driver(*role)))
     }
 
-    /// Stops at once, as a kill does, and sets the directory free: the next start recovers it.
-    pub fn stop(self, why: &str) {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner).stop(why);
-        drop(self.disk.take());
-    }
-
     /// Refuses new commits, writes everything home, and sets the directory free, also while others still hold the host.
     pub fn close(self) -> Result<()> {
         self.host.close(self.role);
@@ -153,6 +148,16 @@ impl LocalStore {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).stop("it was closed");
         let Some(disk) = self.disk.take() else { return ended };
         ended.and(disk.close().map_err(|error| Error::Open(error.to_string())))
+    }
+}
+
+impl Drop for LocalStore {
+    fn drop(&mut self) {
+        // Sessions and timers hold the host for a while. Meanwhile no peer may take it for alive, and the next thing may
+        // be to open the directory again.
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).stop("it was dropped");
+        self.host.abandon();
+        drop(self.disk.take());
     }
 }
 

@@ -129,7 +129,6 @@ impl Rounds<'_> {
         let store = self.start(&view, process)?;
         let waits = |waiting: &Waiting| process.waits_for_name(waiting);
         let Some(mut run) = join.begin(&store, waits, || running.is_stopped())? else {
-            store.stop("it was stopped");
             return Ok(Round::Over);
         };
         if let Err(ended) = run.begin(&store) {
@@ -238,7 +237,7 @@ impl Rounds<'_> {
             Ended::LeaseOver(why) => (why, None),
             Ended::Stopped => ("it was stopped".to_owned(), None),
         };
-        store.stop("the lease of the node is over");
+        drop(store);
         process.end();
         if let Some(error) = refused {
             let _ = run.give_up();

@@ -3,9 +3,8 @@
 //!
 //! Silence is half a second here, a fraction of what a large commit takes.
 
-use database::Recovered;
+use database::{LocalStore, Recovered};
 use fixtures::Emulator;
-use machine::RoleId;
 use net::{Host, ListenConfig, Listener, Machines, Runtime, UpstreamConfig};
 use objects::{Anywhere, Db, Error};
 use redirector::Redirector;
@@ -34,7 +33,7 @@ fn line_time() -> Duration {
 
 struct Server {
     dir: PathBuf,
-    host: Arc<Host>,
+    store: LocalStore,
     address: SocketAddr,
 }
 
@@ -45,10 +44,10 @@ impl Server {
         let dir = std::env::temp_dir().join(name);
         let config = store::Config { silence: SILENCE, ..store::Config::default() };
         let recovered = Recovered::read(&dir, &disk::Config::default(), config, |_| {}).unwrap();
-        let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address =
-            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
-        Self { dir, host, address }
+        let store = recovered.start(None, &Runtime::start().unwrap());
+        let config = ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into());
+        let address = store.host().listen(store.role(), config).unwrap();
+        Self { dir, store, address }
     }
 }
 
@@ -124,7 +123,7 @@ fn from_a_client_to_its_store() {
     let line = line_to(server.address);
     let (large, other) = (connect(line.address()), connect(line.address()));
     commit_over(&line, &large, &other);
-    assert_eq!((large.stats().sessions, line.tally().connections), (1, 2), "{:?}", server.host.tally());
+    assert_eq!((large.stats().sessions, line.tally().connections), (1, 2), "{:?}", server.store.host().tally());
 }
 
 #[test]
@@ -134,7 +133,7 @@ fn from_a_redirector_to_its_store() {
     let (_redirector, address) = redirector(line.address());
     let (large, other) = (connect(address), connect(address));
     commit_over(&line, &large, &other);
-    assert_eq!((large.stats().sessions, line.tally().connections), (1, 1), "{:?}", server.host.tally());
+    assert_eq!((large.stats().sessions, line.tally().connections), (1, 1), "{:?}", server.store.host().tally());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use attach::{FarHome, HomeServer};
 use database::Recovered;
-use machine::RoleId;
 use machines::messages::holder::{Epoch, VolumeId};
 use machines::{Registered, VolumeId as Id};
 use net::{ListenConfig, Listener, Runtime};
@@ -19,14 +18,14 @@ fn a_store_and_homes_are_reached_at_one_address() {
     std::fs::create_dir_all(&store).unwrap();
     let runtime = Runtime::start().unwrap();
     let recovered = Recovered::read(&store, &disk::Config::default(), store::Config::default(), |_| {}).unwrap();
-    let host = recovered.start(None, &runtime).host().clone();
+    let store = recovered.start(None, &runtime);
     let homes = HomeServer::start(&homes, &runtime).unwrap();
     let config = ListenConfig {
         hello_within: Duration::from_millis(300),
         ..ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())
     };
     let listener = Listener::bind(config).unwrap();
-    let address = host.listen_with(RoleId::ONLY, listener, vec![homes.beside(8)]).unwrap();
+    let address = store.host().listen_with(store.role(), listener, vec![homes.beside(8)]).unwrap();
 
     let registry = StoreRegistry::connect(&address.to_string(), "one").unwrap();
     let home = FarHome::create(&address.to_string(), VolumeId(7), 1 << 20, &runtime).unwrap();
@@ -47,7 +46,7 @@ fn a_store_and_homes_are_reached_at_one_address() {
         let ended = refused.read_to_end(&mut said);
         assert!(ended.is_ok() && said.starts_with(b"Th"), "it is told why: {ended:?} {said:?}");
     }
-    host.close(RoleId::ONLY);
+    store.close().unwrap();
     drop((registry, home, homes));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,13 +1,11 @@
 //! The registry in a store that runs, as several hosts ask it over TCP.
 
-use database::Recovered;
-use machine::RoleId;
+use database::{LocalStore, Recovered};
 use machines::{Change, HostId, Member, PartitionId, Registered, View, VolumeId};
-use net::{Host, ListenConfig, Runtime};
+use net::{ListenConfig, Runtime};
 use registry::{Life, MEMBERS_MAX, Registrant, Registry, RegistryError, SILENCE, StoreRegistry, VOLUMES_MAX};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A store that clients connect to, in a folder of its own.
 struct Store {
-    host: Arc<Host>,
+    store: LocalStore,
     address: SocketAddr,
     folder: PathBuf,
 }
@@ -33,10 +31,10 @@ impl Store {
         let folder = std::env::temp_dir().join(format!("thorp-registry-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let recovered = Recovered::read(&folder, &disk::Config::default(), store::Config::default(), |_| {}).unwrap();
-        let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address =
-            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
-        Self { host, address, folder }
+        let store = recovered.start(None, &Runtime::start().unwrap());
+        let config = ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into());
+        let address = store.host().listen(store.role(), config).unwrap();
+        Self { store, address, folder }
     }
 
     /// The registry, as another process has it.
@@ -47,7 +45,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.host.close(RoleId::ONLY);
+        self.store.host().close(self.store.role());
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -123,6 +123,11 @@ impl Core {
         self.links().drain().map(|(_, connection)| connection).collect()
     }
 
+    /// Ends every connection at once.
+    pub(crate) fn abandon(&self) {
+        self.take_links().iter().for_each(|connection| connection.sender().abandon());
+    }
+
     fn links(&self) -> Guard<'_, Map<machine::Link, Arc<Connection>>> {
         self.links.lock()
     }
@@ -155,7 +160,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        self.take_links().iter().for_each(|connection| connection.sender().abandon());
+        self.abandon();
         // The timers' tasks find that there is no host any more.
         self.roles.iter().for_each(|role| role.timer.arm(Some(Time::ZERO)));
     }

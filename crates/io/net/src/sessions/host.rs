@@ -120,6 +120,11 @@ impl Host {
         self.core.lead(self.core.drive(role, [Event::Close]));
     }
 
+    /// Ends every connection at once, whatever is queued, as a kill of the process does. Its machines are not told.
+    pub fn abandon(&self) {
+        self.core.abandon();
+    }
+
     /// How the host has ended, if it has.
     pub fn end(&self) -> Option<HostEnd> {
         self.core.end()

@@ -1,8 +1,7 @@
 //! A server in this process.
 
 use crate::scratch::Scratch;
-use database::Recovered;
-use machine::RoleId;
+use database::{LocalStore, Recovered};
 use net::{Host, ListenConfig, Listener, Machines, Runtime, UpstreamConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use types::ClientId;
 
 pub(crate) struct Server {
-    pub(crate) host: Arc<Host>,
+    pub(crate) store: LocalStore,
     pub(crate) address: SocketAddr,
 }
 
@@ -23,10 +22,10 @@ impl Server {
     pub(crate) fn start_with(scratch: &Scratch, segment_bytes: usize) -> Self {
         let config = disk::Config { segment_bytes, ..disk::Config::default() };
         let recovered = Recovered::read(scratch.path(), &config, store::Config::default(), |_| {}).unwrap();
-        let host = recovered.start(None, &Runtime::start().unwrap()).host().clone();
-        let address =
-            host.listen(RoleId::ONLY, ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into())).unwrap();
-        Self { host, address }
+        let store = recovered.start(None, &Runtime::start().unwrap());
+        let config = ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into());
+        let address = store.host().listen(store.role(), config).unwrap();
+        Self { store, address }
     }
 }
 

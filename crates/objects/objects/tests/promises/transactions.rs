@@ -69,7 +69,7 @@ fn transfers_by_clients_of_a_server_keep_the_sum() {
     let dbs: Vec<Db> = (0..THREADS).map(|_| Db::connect(server.address).unwrap()).collect();
     let accounts = open_accounts(&dbs[0]);
     transfer_all(&dbs, &accounts);
-    server.host.close(RoleId::ONLY);
+    server.store.host().close(RoleId::ONLY);
 }
 
 /// Every increment counts: none is made on a value that is no longer the newest.
