@@ -68,6 +68,9 @@ pub const PAGES_BEHIND_MAX: usize = 24;
 /// Pages named by one fetch, release, resume or grant message.
 pub const PAGES_PER_MESSAGE_MAX: usize = 4096;
 
+/// Changed slots that a shard takes along when it moves.
+pub const RECENT_CHANGES_MAX: usize = 16 * 1024;
+
 /// Notices in one batch.
 pub const NOTICES_PER_MESSAGE_MAX: usize = 16 * 1024;
 

@@ -102,6 +102,12 @@ pub enum Rule {
     ForgetAfterDecide,
     /// A shard closes in order when nothing is prepared there and all of it is written back.
     CleanClose,
+    /// A transaction whose shard moves is asked for again when a master serves the shard.
+    AskWhenServed,
+    /// A master forgets what it has prepared and not voted on when the link to its coordinator is lost.
+    ReleaseUnvoted,
+    /// A master to which a shard comes back forgets which slots it has seen changing there.
+    ForgetMoved,
     /// A shard that moves opens at its new node with everything that was written back as it closed.
     CopyAfterClose,
     /// A shard that moves is closed when the published sites that go with it are at its new node.
@@ -281,7 +287,7 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order of the documents.
-    pub const ALL: [Self; 129] = [
+    pub const ALL: [Self; 132] = [
         Self::PruneCheck,
         Self::ListHolderFirst,
         Self::ListAbsent,
@@ -326,6 +332,9 @@ impl Rule {
         Self::CompareWithHome,
         Self::ForgetAfterDecide,
         Self::CleanClose,
+        Self::AskWhenServed,
+        Self::ReleaseUnvoted,
+        Self::ForgetMoved,
         Self::CopyAfterClose,
         Self::SitesBeforeClose,
         Self::LeasesOutliveOpening,

@@ -12,12 +12,14 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_CLUSTERS: [Rule; 22] = [
+const OF_CLUSTERS: [Rule; 24] = [
     Rule::ReplyFirst,
     Rule::StartAtLeast,
     Rule::HearReply,
     Rule::OneCoordinator,
     Rule::CleanClose,
+    Rule::AskWhenServed,
+    Rule::ForgetMoved,
     Rule::CopyAfterClose,
     Rule::DropMoved,
     Rule::AcknowledgeAgain,
@@ -42,7 +44,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 46] = [
+pub const OF_NAMED_TESTS: [Rule; 47] = [
+    Rule::ReleaseUnvoted,
     Rule::SitesBeforeClose,
     Rule::LeasesOutliveOpening,
     Rule::PlaceBeforeLease,

@@ -9,8 +9,8 @@
 //! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:
 //! [`Coordinator::connected`], [`Coordinator::commit`], [`Coordinator::ask_outcome`], [`Coordinator::reserved`],
 //! [`Coordinator::not_reserved`], [`Coordinator::voted`], [`Coordinator::placed`], [`Coordinator::sequence_again`],
-//! [`Coordinator::durable`], [`Coordinator::applied`], [`Coordinator::disconnected`]; and after each of them
-//! [`Coordinator::poll_output`] until it returns nothing.
+//! [`Coordinator::durable`], [`Coordinator::applied`], [`Coordinator::serving`], [`Coordinator::disconnected`]; and
+//! after each of them [`Coordinator::poll_output`] until it returns nothing.
 //!
 //! # Files
 //! | file | what it knows or does |
@@ -153,7 +153,9 @@ impl Coordinator {
 
     /// A shard is at this node in this opening, unless a later one is known. A store of one node has no openings.
     pub fn place(&mut self, shard: Shard, at: NodeId, opening: Opening) {
-        self.masters.place(shard, at, opening);
+        if self.masters.place(shard, at, opening) {
+            self.ask_again_for(|part| part.touches(shard));
+        }
     }
 
     /// The node of a shard in a store of several, if that is known.
@@ -183,9 +185,10 @@ impl Coordinator {
         self.under_way.is_empty()
     }
 
-    /// Refuses new commits from here on.
+    /// Refuses new commits from here on, and those whose shards move.
     pub fn close(&mut self) {
         self.closing = true;
+        self.refuse_awaiting();
     }
 
     /// The client will not come back for what is kept for it.

@@ -39,12 +39,15 @@ impl Masters {
         Self { sharding, own, places: BTreeMap::new(), away: BTreeSet::new() }
     }
 
-    /// A shard is at this node in this opening, unless a later one is known.
-    pub(crate) fn place(&mut self, shard: Shard, node: NodeId, opening: Opening) {
-        let known = self.places.entry(shard).or_insert(Place { node, opening });
+    /// A shard is at this node in this opening, unless a later one is known. Returns whether it has had an earlier one.
+    pub(crate) fn place(&mut self, shard: Shard, node: NodeId, opening: Opening) -> bool {
+        let place = Place { node, opening };
+        let known = self.places.entry(shard).or_insert(place);
+        let is_news = known.opening < opening;
         if known.opening <= opening {
-            *known = Place { node, opening };
+            *known = place;
         }
+        is_news
     }
 
     /// There is a link to a node, or there is none.
@@ -83,6 +86,12 @@ impl Masters {
 
     fn of(&self, shard: Shard) -> NodeId {
         self.places.get(&shard).map_or(self.own, |place| place.node)
+    }
+
+    /// Whether a shard of the part has another opening by now.
+    pub(crate) fn has_moved(&self, part: &Part) -> bool {
+        let known = |shard| self.places.get(&shard).map(|place| place.opening);
+        part.openings.iter().any(|&(shard, opening)| known(shard) != Some(opening))
     }
 
     /// The parts of a transaction that is asked for at once.
@@ -182,6 +191,11 @@ impl Part {
         self.is_prepared() || matches!(self.state, State::Asked)
     }
 
+    /// Whether it has pages of this shard.
+    pub(crate) fn touches(&self, shard: Shard) -> bool {
+        self.openings.iter().any(|(touched, _)| *touched == shard)
+    }
+
     /// Whether it is judged in an opening that is over, now that there are these.
     pub(crate) fn is_before(&self, openings: &Openings) -> bool {
         let is_over =
@@ -270,6 +284,16 @@ impl Parts {
     /// The masters that have not answered.
     pub(crate) fn asked(&self) -> impl Iterator<Item = NodeId> {
         self.list.iter().filter(|part| matches!(part.state, State::Asked)).map(|part| part.master)
+    }
+
+    /// The parts whose shards move.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = &Part> {
+        self.list.iter().filter(|part| matches!(part.state, State::Judged(Verdict::Moving)))
+    }
+
+    /// Forgets all but the parts whose shards move.
+    pub(crate) fn keep_moving(&mut self) {
+        self.list.retain(|part| matches!(part.state, State::Judged(Verdict::Moving)));
     }
 
     /// The verdicts that do not let it commit.

@@ -4,6 +4,7 @@
 //!   the link to n1 is lost      a transaction that n1 was asked to judge, and that has no count, counts as busy there
 //!   n1 is back: Unapplied{a b}  a has committed: Decide    b is unknown: Release    c, which n1 does not name: applied
 //!   n1 opens a shard again      a transaction that was prepared there in the earlier opening does not commit
+//!   a shard of it moves         all let go of a transaction; it is asked for again when the shard is served
 //! ```
 //! 1. A transaction that has its counts, or waits for them, does not depend on links: it is decided when they are back.
 //! 2. A master names the transactions that it has prepared and has no decision for. Those in the coordinator's log have
@@ -11,13 +12,16 @@
 //!    that was restarted needs its log and nothing else.
 //! 3. A transaction is not logged once a shard was opened again that it was prepared in: its master has forgotten it
 //!    (**FencePrepared**).
+//! 4. A transaction whose shard moves waits at its coordinator and holds nothing. At the master that is about to close
+//!    it could wait for what is prepared there, and hold elsewhere what that waits for. The master says when it serves
+//!    the shard, on the same link as its verdict before (**AskWhenServed**); another node's opening is news of its own.
 
 use crate::parts::Part;
 use crate::under_way::{Stage, UnderWay};
 use crate::{Coordinator, Output};
 use alloc::vec::Vec;
 use messages::{Decide, Openings, Release};
-use types::{NodeId, Rule, TxnId, Vector};
+use types::{NodeId, Refusal, Rule, Shard, TxnId, Vector};
 
 impl Coordinator {
     /// There is no link to this node.
@@ -25,6 +29,42 @@ impl Coordinator {
         self.masters.set_away(node, true);
         for txn in self.those(|of| matches!(of.stage, Stage::Preparing { .. })) {
             self.fail(txn, |part| part.master == node);
+        }
+        self.ask_again_for(|part| part.master == node);
+    }
+
+    /// A shard of a transaction moves, and no master has the transaction. It is asked for again when the shard has
+    /// another opening, or its master says that it serves it.
+    pub(crate) fn await_move(&mut self, txn: TxnId) {
+        let Self { masters, under_way, .. } = self;
+        let Some(under_way) = under_way.get_mut(&txn) else { return };
+        if under_way.parts.moving().any(|part| masters.has_moved(part)) {
+            return self.ask_anew(txn);
+        }
+        under_way.stage = Stage::Awaiting;
+        under_way.parts.keep_moving();
+    }
+
+    /// A master serves a shard that has moved, or whose move was called off.
+    pub fn serving(&mut self, shard: Shard) {
+        if !self.config.broken.is(Rule::AskWhenServed) {
+            self.ask_again_for(|part| part.touches(shard));
+        }
+    }
+
+    /// Asks again for the transactions that wait for the move of such a part.
+    pub(crate) fn ask_again_for(&mut self, is_meant: impl Fn(&Part) -> bool) {
+        for txn in self.those(|of| of.stage == Stage::Awaiting && of.parts.moving().any(&is_meant)) {
+            self.ask_anew(txn);
+        }
+    }
+
+    /// The node closes: it waits for no move.
+    pub(crate) fn refuse_awaiting(&mut self) {
+        for txn in self.those(|of| of.stage == Stage::Awaiting) {
+            let Some(request) = self.under_way.get(&txn).map(|of| of.request.clone()) else { continue };
+            let outcome = self.judge_refused(&request, Refusal::Closing);
+            self.end(txn, &outcome);
         }
     }
 
@@ -53,7 +93,7 @@ impl Coordinator {
     /// if its record is on its way to the log.
     pub fn fence(&mut self, at: NodeId, openings: &Openings) {
         for &(shard, opening) in openings {
-            self.masters.place(shard, at, opening);
+            self.place(shard, at, opening);
         }
         if self.config.broken.is(Rule::FencePrepared) {
             return;

@@ -87,13 +87,14 @@ impl Coordinator {
     }
 
     /// Some master has not prepared a transaction, and the others let go of it. If one of them refuses it, it ends. If
-    /// one was busy, all are asked again in the order of their shards.
+    /// a shard of it moves, it waits until the shard has moved. If a master was busy, all are asked again in the order
+    /// of their shards.
     fn meet_obstacles(&mut self, txn: TxnId) {
         self.release(txn);
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         let refusals = under_way.parts.obstacles().filter_map(|verdict| match verdict {
             Verdict::Refused(refusal) => Some(refusal.clone()),
-            Verdict::Prepared | Verdict::Busy | Verdict::Withdrawn => None,
+            Verdict::Prepared | Verdict::Busy | Verdict::Moving | Verdict::Withdrawn => None,
         });
         let request = under_way.request.clone();
         match refusals.reduce(both) {
@@ -103,6 +104,7 @@ impl Coordinator {
                 self.end(txn, &outcome);
             }
             None if under_way.stage == (Stage::Preparing { is_withdrawn: true }) => self.has_withdrawn(txn),
+            None if under_way.parts.moving().next().is_some() && !self.closing => self.await_move(txn),
             // A master has no room, and the transaction would hold up others until it has: its client comes again.
             None if under_way.parts.is_in_turn() => {
                 let outcome = self.judge_refused(&request, Refusal::Busy);
@@ -232,7 +234,7 @@ impl Coordinator {
         let mut not_begun = SmallVec::<[TxnId; 4]>::new();
         for (&txn, under_way) in under_way.iter_mut().filter(|(_, of)| !of.is_awaited(sessions)) {
             match &mut under_way.stage {
-                Stage::Reserving => not_begun.push(txn),
+                Stage::Reserving | Stage::Awaiting => not_begun.push(txn),
                 Stage::Preparing { is_withdrawn } if !*is_withdrawn => {
                     *is_withdrawn = true;
                     out.extend(under_way.parts.asked().map(|master| Output::Withdraw(master, txn)));
@@ -259,12 +261,18 @@ impl Coordinator {
     fn has_withdrawn(&mut self, txn: TxnId) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         if under_way.is_awaited(&self.sessions) {
-            under_way.stage = Stage::Preparing { is_withdrawn: false };
-            (under_way.parts, under_way.floor) = (self.masters.at_once(&under_way.request), Vector::new());
-            self.ask_masters(txn);
+            self.ask_anew(txn);
         } else {
             self.drop_unprepared(txn);
         }
+    }
+
+    /// Asks all masters for a transaction that none of them has.
+    pub(crate) fn ask_anew(&mut self, txn: TxnId) {
+        let Some(under_way) = self.under_way.get_mut(&txn) else { return };
+        under_way.stage = Stage::Preparing { is_withdrawn: false };
+        (under_way.parts, under_way.floor) = (self.masters.at_once(&under_way.request), Vector::new());
+        self.ask_masters(txn);
     }
 
     /// Ends a transaction that is not prepared.

@@ -51,6 +51,8 @@ pub(crate) enum Stage {
     Reserving,
     /// The masters have it. If it is withdrawn, those that have not answered were told that they may let go of it.
     Preparing { is_withdrawn: bool },
+    /// No master has it: a shard of it moves.
+    Awaiting,
     /// The sequencer has it.
     Sequencing,
     /// The log has it, with these counts.

@@ -324,6 +324,68 @@ fn what_is_being_logged_commits_whatever_is_opened() {
     assert_eq!(wants(&mut coordinator), [&["log {0: v5, 1: v7}"][..], &decides].concat());
 }
 
+/// A transaction of the shards 0 and 1, of which the second moves.
+fn moving() -> Coordinator {
+    let mut coordinator = coordinator();
+    commit(&mut coordinator, SESSION, request(&[0, 1], &[0, 1]));
+    wants(&mut coordinator);
+    coordinator.voted(OWN, prepared(&[]));
+    coordinator.voted(PEER, Vote::moving(TXN));
+    assert_eq!(wants(&mut coordinator), ["n0: release"], "it holds nothing");
+    coordinator
+}
+
+/// With [`Rule::AskWhenServed`] taken out it would wait for ever.
+#[test]
+fn a_transaction_whose_shard_moves_is_asked_for_again_when_it_is_served() {
+    let at_once = ["n0: prepare [0] [0] at once, true", "n1: prepare [1] [1] at once, true"];
+    let mut coordinator = moving();
+    coordinator.serving(Shard(2));
+    assert!(wants(&mut coordinator).is_empty(), "it waits for another shard");
+    coordinator.serving(Shard(1));
+    assert_eq!(wants(&mut coordinator), at_once);
+    coordinator.voted(OWN, prepared(&[]));
+    coordinator.voted(PEER, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["sequence [0, 1]"]);
+}
+
+#[test]
+fn a_transaction_whose_shard_moves_follows_it() {
+    let mut coordinator = moving();
+    coordinator.place(Shard(1), OWN, Opening(1));
+    assert!(wants(&mut coordinator).is_empty(), "that is no news");
+    coordinator.place(Shard(1), OWN, Opening(2));
+    assert_eq!(wants(&mut coordinator), ["n0: prepare [0, 1] [0, 1] alone"]);
+
+    // The shard's next place is known before its last master has answered.
+    let mut coordinator = self::coordinator();
+    commit(&mut coordinator, SESSION, request(&[1], &[1]));
+    coordinator.place(Shard(1), OWN, Opening(2));
+    wants(&mut coordinator);
+    coordinator.voted(PEER, Vote::moving(TXN));
+    assert_eq!(wants(&mut coordinator), ["n0: prepare [1] [1] alone"]);
+}
+
+#[test]
+fn a_transaction_whose_shard_moves_waits_no_longer_than_somebody_can_tell() {
+    let mut coordinator = moving();
+    coordinator.lost(PEER);
+    assert_eq!(wants(&mut coordinator), ["n0: prepare [0] [0] at once, true"]);
+    coordinator.voted(OWN, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["n0: release", "n0: prepare [0] [0] in turn, first"]);
+    coordinator.voted(OWN, prepared(&[]));
+    assert_eq!(wants(&mut coordinator), ["n0: release", "keep", "busy"]);
+
+    let mut coordinator = moving();
+    coordinator.close();
+    assert_eq!(wants(&mut coordinator), ["keep", "closing"]);
+
+    let mut coordinator = moving();
+    coordinator.disconnected(SESSION);
+    assert_eq!(wants(&mut coordinator), [""; 0]);
+    assert!(coordinator.is_idle());
+}
+
 #[test]
 fn a_node_that_is_lost_is_as_good_as_busy_until_it_is_found() {
     let mut coordinator = coordinator();
@@ -381,7 +443,8 @@ fn a_commit_waits_for_room_before_any_master_is_asked() {
     assert_eq!(wants(&mut coordinator), ["keep", "store_full"]);
 }
 
-const NOTICED_BY: [(Rule, fn()); 3] = [
+const NOTICED_BY: [(Rule, fn()); 4] = [
+    (Rule::AskWhenServed, a_transaction_whose_shard_moves_is_asked_for_again_when_it_is_served),
     (Rule::FencePrepared, what_was_prepared_in_an_earlier_opening_does_not_commit),
     (Rule::ReleaseReaders, a_master_that_was_only_read_from_is_released_once_it_has_committed),
     (Rule::CountAboveVotes, a_count_that_a_master_has_seen_is_not_taken),

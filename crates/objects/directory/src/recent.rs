@@ -3,10 +3,12 @@
 //! 1. Every slot that changed after `pruned`, the count of its page's shard, is here with its newest version.
 //! 2. A slot is here at its newest version or not at all. Some at or below `pruned` may be left: changes are forgotten
 //!    in the order in which they were told, and one shard may be ahead of another.
+//!    If a shard moves away and back, what was known of its slots is forgotten (**ForgetMoved**): they may be newer.
 //! 3. It never outgrows its limit: `pruned` is forced forward instead, and a laggard pays with aborts.
 
 use alloc::collections::VecDeque;
-use messages::PageReads;
+use alloc::vec::Vec;
+use messages::{ChangedSlot, PageReads, RecentChanges};
 use smallvec::SmallVec;
 use types::{Map, PageId, Shard, SlotNo, SlotSet, Vector, Version};
 
@@ -78,6 +80,42 @@ impl Recent {
         }
     }
 
+    /// The newest changes of a shard, `most` of them, in the order of their versions.
+    pub fn of_shard(&self, shard: Shard, most: usize) -> RecentChanges {
+        let mut pages: Vec<_> = self.order.iter().filter(|(of, ..)| *of == shard).map(|(_, _, page)| *page).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let slots = |page| self.pages.get(&page).into_iter().flatten().map(move |&(slot, at)| ((page, slot), at));
+        let mut pruned = self.pruned.of(shard);
+        let mut changes: Vec<_> = pages.into_iter().flat_map(slots).filter(|(_, version)| *version > pruned).collect();
+        changes.sort_unstable_by_key(|&(slot, version)| (version, slot));
+        if let Some(cut) = changes.len().checked_sub(most).filter(|cut| *cut > 0) {
+            pruned = changes[cut - 1].1;
+            changes.retain(|(_, version)| *version > pruned);
+        }
+        RecentChanges { shard, pruned, changes }
+    }
+
+    /// A shard comes with these changes, in the order of their versions, and there are no others after `pruned`. If
+    /// it was here before, [`Recent::forget_shard`] comes first.
+    pub fn take_shard(&mut self, shard: Shard, pruned: Version, changes: &[ChangedSlot]) {
+        self.pruned.raise(shard, pruned);
+        for &((page, slot), version) in changes {
+            self.note(page, shard, version, [slot].into_iter());
+        }
+    }
+
+    /// Forgets the changes of a shard, which has been elsewhere.
+    pub fn forget_shard(&mut self, shard: Shard) {
+        let Self { order, pages, slots, .. } = self;
+        order.retain(|&(of, _, page)| {
+            if of == shard {
+                *slots -= pages.remove(&page).map_or(0, |slots| slots.len());
+            }
+            of != shard
+        });
+    }
+
     fn forget_pruned(&mut self) {
         while let Some(&(shard, version, page)) = self.order.front()
             && version <= self.pruned.of(shard)
@@ -121,6 +159,45 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
+
+    /// A shard changes elsewhere, and comes back. Its old changes are behind one of another shard, which is not pruned.
+    #[test]
+    fn a_shard_that_was_away_has_no_old_changes() {
+        let mut recent = Recent::new(10);
+        let (ours, other) = (PageId::new(0, 0), PageId::new(0, 1));
+        recent.note(other, shard(1), Version(1), [0].into_iter());
+        recent.note(ours, shard(0), Version(1), [3, 4].into_iter());
+        recent.forget_shard(shard(0));
+        recent.prune(&[(shard(0), Version(7))].into_iter().collect());
+        assert_eq!((recent.version(ours, 3), recent.slots, recent.order.len()), (None, 1, 1));
+        assert_eq!(recent.version(other, 0), Some(Version(1)));
+    }
+
+    /// The changes that go along are the newest ones.
+    #[test]
+    fn a_shard_takes_its_changes_along() {
+        let mut recent = Recent::new(10);
+        let (one, two, other) = (PageId::new(0, 0), PageId::new(0, 2), PageId::new(0, 1));
+        recent.note(one, shard(0), Version(4), [3, 4].into_iter());
+        recent.note(other, shard(1), Version(9), [0].into_iter());
+        recent.note(two, shard(0), Version(5), [1].into_iter());
+        recent.note(one, shard(0), Version(6), [3].into_iter());
+        let all = [((one, 4), Version(4)), ((two, 1), Version(5)), ((one, 3), Version(6))];
+        let told = RecentChanges { shard: shard(0), pruned: Version::ZERO, changes: all.to_vec() };
+        assert_eq!(recent.of_shard(shard(0), 3), told);
+        let RecentChanges { pruned, changes: newest, .. } = recent.of_shard(shard(0), 1);
+        assert_eq!((pruned, &newest[..]), (Version(5), &all[2..]));
+
+        let mut next = Recent::new(10);
+        next.note(one, shard(0), Version(2), [7].into_iter());
+        next.forget_shard(shard(0));
+        next.take_shard(shard(0), pruned, &newest);
+        assert_eq!((next.pruned().of(shard(0)), next.version(one, 3)), (Version(5), Some(Version(6))));
+        assert_eq!((next.version(one, 7), next.version(one, 4)), (None, None));
+        next.forget_shard(shard(0));
+        next.take_shard(shard(0), Version(8), &[]);
+        assert_eq!((next.version(one, 3), next.slots), (None, 0));
+    }
 
     /// Page `n` is of shard `n % 2`.
     fn shard(number: u32) -> Shard {

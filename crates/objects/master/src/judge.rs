@@ -26,9 +26,13 @@ impl Master {
         let request = prepare.request.clone();
         let serves = self.shards.serve(&prepare.openings);
         let closes = self.shards.is_closing(&prepare.openings);
+        let awaits_move = self.awaits_move(&prepare.openings);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
-        if !serves || ((closes || self.is_closing_down()) && ticket.writes()) {
+        if self.is_closing_down() && ticket.writes() {
             return self.is_busy(&ticket);
+        }
+        if !serves || (closes && ticket.writes()) {
+            return if awaits_move { self.is_moving(&ticket) } else { self.is_busy(&ticket) };
         }
         if !ticket.writes() {
             return self.judge_read_only(ticket);
@@ -137,6 +141,11 @@ impl Master {
     /// The transaction would have to wait where it may not.
     pub(crate) fn is_busy(&mut self, ticket: &Ticket) {
         self.vote(ticket, Vote::busy(ticket.request.txn));
+    }
+
+    /// A shard of the transaction moves.
+    pub(crate) fn is_moving(&mut self, ticket: &Ticket) {
+        self.vote(ticket, Vote::moving(ticket.request.txn));
     }
 
     pub(crate) fn vote_prepared(&mut self, ticket: &Ticket) {

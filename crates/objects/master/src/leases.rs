@@ -38,7 +38,7 @@ use directory::Urgency;
 use machine::Goodbye;
 use messages::{CommitRequest, Intent, Leased, Pong, Promise};
 use types::limits::LEASE_DRIFT_PERMILLE as DRIFT_PERMILLE;
-use types::{Broken, GoodbyeReason, Map, PageId, Rule, SessionId, SlotSet, Time, TxnId};
+use types::{Broken, GoodbyeReason, Map, NodeId, PageId, Rule, SessionId, SlotSet, Time, TxnId};
 
 /// The promises that a group was asked for, for a commit that waits.
 #[derive(Debug)]
@@ -146,6 +146,14 @@ impl Leases {
     /// The transaction no longer waits for promises.
     pub(crate) fn forget(&mut self, txn: TxnId) {
         self.waiting.remove(&txn);
+    }
+
+    /// The transactions of a coordinator that wait for promises, in order.
+    pub(crate) fn waiting_for(&self, coordinator: NodeId) -> Vec<TxnId> {
+        let its = self.waiting.iter().filter(|(_, waiting)| waiting.ticket.from.coordinator == coordinator);
+        let mut its: Vec<_> = its.map(|(&txn, _)| txn).collect();
+        its.sort_unstable();
+        its
     }
 
     fn stands_in_the_way(&self, request: &CommitRequest) -> bool {

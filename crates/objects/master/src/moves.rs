@@ -11,7 +11,9 @@
 //! 2. A list names everything that was written back since the list before. It returns the count through which the shard
 //!    was written back: pages that are written back later have higher versions.
 //! 3. A shard is closed in order (**CleanClose**), so its next opening asks no log.
-//! 4. Until it is opened here, nothing is served from the copies. A copy takes the place of an older one, and of what
+//! 4. A transaction that comes while its shard is about to close, or has yet to open here, holds nothing: its
+//!    coordinator keeps it until a master serves the shard (`coordinator::peers`).
+//! 5. Until it is opened here, nothing is served from the copies. A copy takes the place of an older one, and of what
 //!    was set aside when an older one could not be read.
 
 use crate::Master;
@@ -21,7 +23,7 @@ use crate::outputs::{HomeImage, Output};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use messages::{CommitRequest, CopiedPage, Elsewhere, Held, NotCopied};
+use messages::{CommitRequest, CopiedPage, Elsewhere, Held, NotCopied, Openings};
 use types::{NodeId, ObjectPage, Opening, PageId, Rule, Shard, Version};
 
 /// Shards that move.
@@ -29,6 +31,8 @@ use types::{NodeId, ObjectPage, Opening, PageId, Rule, Shard, Version};
 pub(crate) struct Moves {
     /// The shards of this node that move: they are written back at once.
     leaving: BTreeSet<Shard>,
+    /// The shards of other nodes that move here.
+    arriving: BTreeSet<Shard>,
     /// Whether they may have something that is not written back.
     may_be_dirty: bool,
     /// Copies that wait for the page home.
@@ -40,6 +44,11 @@ impl Moves {
     /// Whether the shard is written back without delay.
     pub(crate) fn is_leaving(&self, shard: Shard) -> bool {
         self.leaving.contains(&shard)
+    }
+
+    /// Whether the shard moves, to this node or from it.
+    pub(crate) fn has(&self, shard: Shard) -> bool {
+        self.leaving.contains(&shard) || self.arriving.contains(&shard)
     }
 
     /// Something was applied in this shard.
@@ -85,6 +94,16 @@ impl Master {
         self.moves.leaving = leaving;
     }
 
+    /// These shards of other nodes move here, and no others.
+    pub fn set_arriving(&mut self, arriving: BTreeSet<Shard>) {
+        self.moves.arriving = arriving;
+    }
+
+    /// Whether a part of a transaction that cannot be judged now can be once its shards have moved.
+    pub(crate) fn awaits_move(&self, openings: &Openings) -> bool {
+        openings.iter().all(|&(shard, opening)| self.shards.judges(shard, opening) || self.moves.has(shard))
+    }
+
     /// Whether a shard that moves has something that is not written back.
     pub(crate) fn has_leaving_pages(&mut self) -> bool {
         self.moves.may_be_dirty = self.moves.may_be_dirty && self.leaving_pages().next().is_some();
@@ -126,19 +145,23 @@ impl Master {
         true
     }
 
-    /// A shard is about to close: nothing more is prepared there, and those that wait are busy.
+    /// A shard is about to close: nothing more is prepared there, and those that wait are asked for again when it has
+    /// moved.
     pub fn close_shard(&mut self, shard: Shard) {
         self.shards.set_closing(shard, true);
         let sharding = self.config.sharding;
         let touches = |request: &CommitRequest| request.pages().any(|page| sharding.of(page) == shard);
         for ticket in self.take_waiting(|ticket| ticket.writes() && touches(&ticket.request)) {
-            self.is_busy(&ticket);
+            self.is_moving(&ticket);
         }
     }
 
     /// A shard that was about to close is served as before.
     pub fn keep_shard(&mut self, shard: Shard) {
-        self.shards.set_closing(shard, false);
+        if self.shards.closes(shard) {
+            self.shards.set_closing(shard, false);
+            self.out.push(Output::Serving(shard));
+        }
     }
 
     /// The nodes that coordinate what is prepared in a shard.

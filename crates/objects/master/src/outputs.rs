@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Goodbye;
 use messages::{Applied, CopiedPage, Granted, NotCopied, ToClient, Vote};
-use types::{NodeId, PageId, SessionId, SlotChange, Vector, Version};
+use types::{NodeId, PageId, SessionId, Shard, SlotChange, Vector, Version};
 
 /// An action that a master wants done.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub enum Output {
     Vote(NodeId, Vote),
     /// Tell the coordinator at this node.
     Applied(NodeId, Applied),
+    /// Tell all coordinators that this shard is served, which may have been about to close.
+    Serving(Shard),
     /// Send a node the copy of a page.
     Copied(NodeId, CopiedPage),
     /// Tell a node that there is no copy of a page.

@@ -22,9 +22,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use directory::{Directory, Recent, stale_slots};
-use messages::{Advance, CommitRequest, Held, PageReads};
+use messages::{Advance, CommitRequest, Held, PageReads, RecentChanges};
 use smallvec::SmallVec;
-use types::limits::PAGE_BYTES_MAX;
+use types::limits::{PAGE_BYTES_MAX, RECENT_CHANGES_MAX};
 use types::{
     Broken, Delta, Map, NodeId, ObjectPage, PageId, Position, Refusal, Rule, SessionId, Shard, Sharding, SlotSet,
     TxnId, Vector, Version,
@@ -404,7 +404,26 @@ impl Pages {
     pub(crate) fn resume_shard(&mut self, shard: Shard, applied: Version) {
         self.applied.raise(shard, applied);
         self.resumed.raise(shard, applied);
-        self.recent.prune(&[(shard, applied)].into_iter().collect());
+    }
+
+    /// Which slots of a shard have changed through this count is not known.
+    pub(crate) fn forget_recent(&mut self, shard: Shard, through: Version) {
+        self.recent.prune(&[(shard, through)].into_iter().collect());
+    }
+
+    /// The slots of a shard that have changed lately.
+    pub(crate) fn recent_changes(&self, shard: Shard) -> RecentChanges {
+        self.recent.of_shard(shard, RECENT_CHANGES_MAX)
+    }
+
+    /// A shard comes, closed at this count, with what has changed there lately.
+    pub(crate) fn take_recent(&mut self, recent: &RecentChanges, count: Version) {
+        let RecentChanges { shard, pruned, changes } = recent;
+        if !self.broken.is(Rule::ForgetMoved) {
+            self.recent.forget_shard(*shard);
+        }
+        let before = changes.partition_point(|(_, version)| *version <= count);
+        self.recent.take_shard(*shard, (*pruned).min(count), &changes[..before]);
     }
 
     /// The page's version in the page home, zero if it is not there.

@@ -14,10 +14,11 @@
 //!    (**CleanClose**). Then no log holds anything for its shards, and their next opening asks none.
 
 use crate::Master;
+use crate::outputs::Output;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use messages::{Openings, RecalledCommit};
-use types::{NodeId, Opening, Position, Rule, Shard, TxnId, Vector, Version};
+use messages::{Openings, RecalledCommit, RecentChanges, Release};
+use types::{NodeId, Opening, Position, Rule, Shard, Time, TxnId, Vector, Version};
 
 /// The shards that a master serves.
 #[derive(Debug)]
@@ -44,6 +45,14 @@ impl Shards {
     /// Whether `applied` reaches these counts in the shards that are served. A session may name others, which move.
     pub(crate) fn reach(&self, applied: &Vector, counts: &Vector) -> bool {
         counts.counts().iter().all(|&(shard, count)| count <= applied.of(shard) || !self.serves(shard))
+    }
+
+    /// Whether transactions are judged on a shard in this opening.
+    pub(crate) fn judges(&self, shard: Shard, opening: Opening) -> bool {
+        match self {
+            Self::All => true,
+            Self::Opened { served, closing } => served.get(&shard) == Some(&opening) && !closing.contains(&shard),
+        }
     }
 
     /// Whether any of these is about to close.
@@ -97,6 +106,17 @@ impl Shards {
 }
 
 impl Master {
+    /// Opens a shard that was closed in order at this count, with what had changed there lately.
+    pub fn open_closed(&mut self, opening: Opening, count: Version, recent: &RecentChanges) {
+        self.pages.take_recent(recent, count);
+        self.serve_shard(recent.shard, opening, count);
+    }
+
+    /// The slots of a shard that have changed lately.
+    pub fn recent_changes(&self, shard: Shard) -> RecentChanges {
+        self.pages.recent_changes(shard)
+    }
+
     /// Opens a shard. Its counts through `through` were applied when its node wrote back last, and the logs hold these
     /// commits. In the MOB they have this position of the node's own log.
     pub fn open(
@@ -116,10 +136,17 @@ impl Master {
             }
         }
         let last = found.iter().map(|commit| commit.count).max().unwrap_or_default();
-        self.pages.resume_shard(shard, through.max(last).max(self.pages.newest_of(shard)));
+        let count = through.max(last).max(self.pages.newest_of(shard));
+        self.pages.forget_recent(shard, count);
+        self.serve_shard(shard, opening, count);
+    }
+
+    fn serve_shard(&mut self, shard: Shard, opening: Opening, count: Version) {
+        self.pages.resume_shard(shard, count);
         if let Shards::Opened { served, .. } = &mut self.shards {
             served.insert(shard, opening);
         }
+        self.out.push(Output::Serving(shard));
     }
 
     /// Whether the node closes, and prepares no more transactions. Its own coordinator takes no new ones, and says why.
@@ -160,9 +187,15 @@ impl Master {
         unapplied
     }
 
-    /// The link to a coordinator is lost. Transactions that wait here are forgotten, as it would ask again; prepared
-    /// ones stay until it is back.
-    pub fn lost_coordinator(&mut self, coordinator: NodeId) {
+    /// The link to a coordinator is lost. Transactions that wait here are forgotten, as it would ask again. Prepared
+    /// transactions that still wait for promises are forgotten too: on the next link their vote would answer another
+    /// question (**ReleaseUnvoted**). The other prepared ones stay until the coordinator is back.
+    pub fn lost_coordinator(&mut self, now: Time, coordinator: NodeId) {
         self.take_waiting(|ticket| ticket.from.coordinator == coordinator);
+        if !self.config.broken.is(Rule::ReleaseUnvoted) {
+            for txn in self.leases.waiting_for(coordinator) {
+                self.release(now, Release { txn });
+            }
+        }
     }
 }

@@ -110,6 +110,7 @@ impl Peer {
                 Verdict::Prepared => format!("{} prepared above {}", vote.txn.client.0, vote.highest),
                 Verdict::Refused(refusal) => format!("{} {}", vote.txn.client.0, refusal.name()),
                 Verdict::Busy => format!("{} busy", vote.txn.client.0),
+                Verdict::Moving => format!("{} moving", vote.txn.client.0),
                 Verdict::Withdrawn => format!("{} withdrawn", vote.txn.client.0),
             }),
             Output::Applied(_, Applied { txn, advances: moved }) => {
@@ -346,7 +347,7 @@ fn a_lost_coordinator_leaves_what_is_prepared() {
     let mut peer = Peer::new(true);
     peer.prepare(1, &[], &[(0, 1)], AT_ONCE);
     assert!(peer.prepare(2, &[(0, 1)], &[(0, 1)], IN_TURN).is_empty(), "it waits");
-    peer.master.lost_coordinator(COORDINATOR);
+    peer.master.lost_coordinator(NOW, COORDINATOR);
     assert_eq!(peer.master.unapplied_of(COORDINATOR), [txn(1)]);
     assert!(peer.master.unapplied_of(NodeId(7)).is_empty());
     assert_eq!(peer.release(1), [""; 0], "nobody waits any more");

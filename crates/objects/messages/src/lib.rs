@@ -67,7 +67,10 @@ pub use help::{Arrived, Help, NoHelp, PeerHello, PeerPage, Reachable};
 pub use invalidation::{Ack, Invalidation, Invalidations};
 pub use lease::{Intent, Leased, Promise};
 pub use lineage::Lineage;
-pub use moves::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, ShardClosed};
+pub use moves::{
+    ChangedSlot, CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, RecentChanges, Serving,
+    ShardClosed,
+};
 pub use nodes::{Applied, Home, NodeHello, Recall, Recalled, RecalledCommit, ToNode, Unapplied, Withdraw};
 pub use placement::{Elsewhere, NodeAt, Placement, ShardAt};
 pub use places::{At, Places};

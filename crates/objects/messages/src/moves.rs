@@ -7,8 +7,9 @@
 //!     | CopyPages ... <---------> CopiedPage  |
 //!     | ListPages{above v5} ----------------> |   what was written back since, until there is hardly any
 //!     | CloseShard -------------------------> |
-//!     | <------------------- ShardClosed{v9}  |   nothing is prepared, and all is written back
+//!     | <--- RecentChanges, ShardClosed{v9} - |   nothing is prepared, and all is written back
 //!     | ListPages{above v7} ...               |   the last copies; then n2 takes the next opening
+//!     | Serving ----------------------------> |   to all nodes; or from n1, if the shard does not move after all
 //! ```
 
 use crate::Held;
@@ -16,8 +17,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use framing::{Data, Rest, Tail, messages};
-use types::limits::{GOODBYE_TEXT_BYTES_MAX, GRANTED_SPACES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX};
-use types::{Opening, PageId, Shard, Version};
+use types::limits::{
+    GOODBYE_TEXT_BYTES_MAX, GRANTED_SPACES_MAX, PAGE_BYTES_MAX, PAGES_PER_MESSAGE_MAX, RECENT_CHANGES_MAX,
+};
+use types::{Opening, PageId, Shard, SlotNo, Version};
+
+/// A slot, and the version at which it has changed last.
+pub type ChangedSlot = ((PageId, SlotNo), Version);
 
 messages! {
     /// Wants to know which pages of a shard have a version above this one in the page home.
@@ -78,6 +84,18 @@ messages! {
         pub shard: Shard,
     }
 
+    /// The slots of a shard that have changed lately, said right before [`ShardClosed`]: by them its next master judges
+    /// what was read before the close.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RecentChanges {
+        /// The shard.
+        pub shard: Shard,
+        /// Every slot that changed after this count is named.
+        pub pruned: Version,
+        /// The slots, each with its version, which is above that count.
+        pub changes: Vec<ChangedSlot> as Rest<RECENT_CHANGES_MAX>,
+    }
+
     /// A shard is closed in order: nothing is prepared there, everything is written back, and its master serves it no
     /// longer. Pages that were written back since the last list must still be copied.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,5 +108,20 @@ messages! {
         pub count: Version,
         /// For each space the first page that its master has not granted.
         pub next_pages: Vec<(u32, u32)> as Rest<GRANTED_SPACES_MAX>,
+    }
+
+    /// The master that says so serves a shard from now on, or serves it on and will not close it: transactions that it
+    /// has found moving can be asked for again.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Serving {
+        /// The shard.
+        pub shard: Shard,
+    }
+}
+
+impl RecentChanges {
+    /// Any slot may have changed at any time.
+    pub fn unknown(shard: Shard) -> Self {
+        Self { shard, pruned: Version(u64::MAX), changes: Vec::new() }
     }
 }

@@ -11,7 +11,9 @@
 
 use crate::bytes::values;
 use crate::commit::{DELTA_BYTES_MIN, get_delta, get_refusal, put_delta, put_refusal};
-use crate::moves::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, ShardClosed};
+use crate::moves::{
+    CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, RecentChanges, Serving, ShardClosed,
+};
 use crate::{
     Advance, Among, CommitRequest, Decide, Openings, PerShard, Placed, Prepare, Release, Sequence, Verdict, Vote,
 };
@@ -72,6 +74,10 @@ family! {
         20 CloseShard,
         /// To a node that a shard moves to: the shard is closed.
         21 ShardClosed,
+        /// To a coordinator: shards that moved are served.
+        22 Serving,
+        /// To a node that a shard moves to: what has changed lately in the shard.
+        23 RecentChanges,
     }
 }
 
@@ -303,6 +309,7 @@ mod verdict {
     pub(crate) const REFUSED: u16 = 1;
     pub(crate) const BUSY: u16 = 2;
     pub(crate) const WITHDRAWN: u16 = 3;
+    pub(crate) const MOVING: u16 = 4;
 }
 
 /// The transaction, the highest counts and the verdict, then why it is refused, to the end of the meta.
@@ -315,6 +322,7 @@ impl Layout for Vote {
         match &self.verdict {
             Verdict::Prepared => verdict::PREPARED.put(meta),
             Verdict::Busy => verdict::BUSY.put(meta),
+            Verdict::Moving => verdict::MOVING.put(meta),
             Verdict::Withdrawn => verdict::WITHDRAWN.put(meta),
             Verdict::Refused(refusal) => {
                 verdict::REFUSED.put(meta);
@@ -331,6 +339,7 @@ impl Layout for Vote {
             verdict::PREPARED => Verdict::Prepared,
             verdict::REFUSED => Verdict::Refused(get_refusal(Field::get("refusal", reader)?, reader)?),
             verdict::BUSY => Verdict::Busy,
+            verdict::MOVING => Verdict::Moving,
             verdict::WITHDRAWN => Verdict::Withdrawn,
             got => return Err(WireError::Code { what: "verdict", got: got.into() }),
         };

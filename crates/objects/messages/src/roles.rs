@@ -82,6 +82,9 @@ pub enum Verdict {
     Refused(Refusal),
     /// The transaction would have to wait for another one, or for room, and may not.
     Busy,
+    /// A shard of the transaction is about to close because it moves, or is not open yet in its next opening. The
+    /// coordinator asks again when the shard is served.
+    Moving,
     /// The coordinator has withdrawn the transaction before it was prepared.
     Withdrawn,
 }
@@ -95,6 +98,11 @@ impl Vote {
     /// The transaction would have to wait.
     pub fn busy(txn: TxnId) -> Self {
         Self { txn, verdict: Verdict::Busy, highest: Vector::new() }
+    }
+
+    /// A shard of the transaction moves.
+    pub fn moving(txn: TxnId) -> Self {
+        Self { txn, verdict: Verdict::Moving, highest: Vector::new() }
     }
 
     /// The transaction cannot commit.

@@ -61,6 +61,7 @@ fn samples() -> Vec<ToNode> {
         Decide { txn: TXN, counts: vector(&[(1, 5), (4, 6)]) }.into(),
         vote(Verdict::Prepared).into(),
         vote(Verdict::Busy).into(),
+        vote(Verdict::Moving).into(),
         vote(Verdict::Withdrawn).into(),
         vote(Verdict::Refused(Refusal::Stale(vec![(page(1), [0].into_iter().collect())]))).into(),
         vote(Verdict::Refused(Refusal::StoreFull)).into(),
@@ -77,6 +78,9 @@ fn samples() -> Vec<ToNode> {
         CopiedPage { page: page(1), version: Version(5), image: Bytes::from_static(b"O\x01\0\0") }.into(),
         NotCopied { page: page(1), why: Some("it is torn".into()) }.into(),
         CloseShard { shard: Shard(4) }.into(),
+        Serving { shard: Shard(4) }.into(),
+        RecentChanges { shard: Shard(4), pruned: Version(3), changes: vec![((PageId::new(0, 1), 2), Version(4))] }
+            .into(),
         ShardClosed { shard: Shard(4), opening: Opening(2), count: Version(6), next_pages: vec![(2, 9)] }.into(),
     ]
 }

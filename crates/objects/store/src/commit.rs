@@ -115,6 +115,7 @@ impl Store {
                 self.coordinator.applied(to, applied.txn, applied.advances);
             }
             Output::Applied(to, applied) => self.tell(now, to, ToNode::Applied(applied)),
+            Output::Serving(shard) => self.tell_serving(now, shard),
             Output::Copied(to, copied) => self.tell(now, to, ToNode::CopiedPage(copied)),
             Output::NotCopied(to, page) => self.tell(now, to, ToNode::NotCopied(page)),
             Output::Read(pages) => self.out.disk(DiskWork::Read(pages)),

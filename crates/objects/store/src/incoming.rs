@@ -19,7 +19,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use messages::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, ShardClosed};
+use messages::{CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, RecentChanges, ShardClosed};
 use types::{NodeId, Opening, PageId, Rule, Shard, Time, Version};
 
 /// Pages that are asked for at a time, and how few are on their way when the next are asked for.
@@ -61,6 +61,8 @@ struct Incoming {
     rounds: u32,
     /// The pages that the last list has named and that were not here.
     round_pages: usize,
+    /// The slots that have changed lately, as the old master has named them before the close.
+    recent: Option<RecentChanges>,
     closed: Option<(Opening, Version)>,
     progress: Progress,
 }
@@ -86,6 +88,7 @@ impl Incoming {
             asked: BTreeSet::new(),
             rounds: 0,
             round_pages: 0,
+            recent: None,
             closed: None,
             progress: Progress::default(),
         }
@@ -111,9 +114,10 @@ impl IncomingShards {
         self.complete.as_ref().is_none_or(|complete| complete.contains(&shard))
     }
 
-    /// The shard moves here no longer. Returns whether it did.
-    pub(crate) fn remove(&mut self, shard: Shard) -> bool {
-        self.shards.remove(&shard).is_some()
+    /// The shard moves here no longer. Returns the slots that have changed there lately, if it did.
+    pub(crate) fn remove(&mut self, shard: Shard) -> Option<RecentChanges> {
+        let incoming = self.shards.remove(&shard)?;
+        Some(incoming.recent.unwrap_or_else(|| RecentChanges::unknown(shard)))
     }
 
     /// A shard has another opening. If it comes from there, it begins again.
@@ -150,6 +154,7 @@ impl Store {
             let kept = before.remove(&shard).filter(|incoming| incoming.from == from);
             self.incoming.shards.insert(shard, kept.unwrap_or_else(|| Incoming::new(from)));
         }
+        self.master.set_arriving(self.incoming.shards.keys().copied().collect());
         self.follow_up(now);
     }
 
@@ -275,6 +280,21 @@ impl Store {
             incoming.progress.trouble = Some(format!("page {page} cannot be read: {why}"));
             incoming.stage = Stage::Stuck;
         }
+    }
+
+    /// The master of a shard is about to say that it has closed it.
+    pub(crate) fn recent_changes(&mut self, from: NodeId, recent: RecentChanges) -> Result<(), Goodbye> {
+        let RecentChanges { shard, pruned, ref changes } = recent;
+        let is_its = |page| self.config.sharding.of(page) == shard;
+        let are_its = changes.iter().all(|((page, _), version)| is_its(*page) && *version > pruned);
+        if !are_its || !changes.is_sorted_by_key(|(_, version)| *version) {
+            return Err(Goodbye::malformed(format!("expected changes of shard {} in their order", shard.0)));
+        }
+        let incoming = self.incoming.shards.get_mut(&shard);
+        if let Some(incoming) = incoming.filter(|it| it.from == from && it.stage == Stage::Closing) {
+            incoming.recent = Some(recent);
+        }
+        Ok(())
     }
 
     /// The master of a shard has closed it: what it has written back since the last list is copied.

@@ -17,7 +17,7 @@ use crate::{DiskWork, Position, Record, Store};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use messages::nodes::RECALLED_PER_MESSAGE_MAX;
-use messages::{Openings, Recall, Recalled, RecalledCommit, ToNode};
+use messages::{Openings, Recall, Recalled, RecalledCommit, RecentChanges, ToNode};
 use types::limits::PIECE_BYTES_MAX;
 use types::{Delta, NodeId, Opening, Rule, Shard, Time, Version};
 
@@ -96,14 +96,18 @@ impl Store {
     /// A shard of this node opens that was closed in order at this count: no log is asked.
     pub fn open_closed(&mut self, now: Time, shard: Shard, opening: Opening, count: Version) {
         self.coordinator.place(shard, self.config.node, opening);
-        if self.incoming.remove(shard) {
+        let recent = if let Some(recent) = self.incoming.remove(shard) {
             self.outlast_leases(now);
-        }
-        self.outgoing.remove(shard);
+            recent
+        } else if self.outgoing.remove(shard) {
+            self.master.recent_changes(shard)
+        } else {
+            RecentChanges::unknown(shard)
+        };
         // Clients learn of the move before any count of the shard.
         self.nodes.have_changed();
         self.tell_placement_to_all();
-        self.master.open(shard, opening, count, self.log.last(), Vec::new());
+        self.master.open_closed(opening, count, &recent);
         self.tell_home();
         self.follow_up(now);
     }

@@ -76,9 +76,9 @@ impl OutgoingShards {
         self.shards.values().any(|outgoing| matches!(outgoing.stage, Stage::Closed { .. }))
     }
 
-    /// The shard moves no longer.
-    pub(crate) fn remove(&mut self, shard: Shard) {
-        self.shards.remove(&shard);
+    /// The shard moves no longer. Returns whether it did.
+    pub(crate) fn remove(&mut self, shard: Shard) -> bool {
+        self.shards.remove(&shard).is_some()
     }
 
     fn stage(&mut self, shard: Shard) -> Option<&mut Stage> {
@@ -90,10 +90,19 @@ impl Store {
     /// Sets the shards of this node that move, and their new nodes. A shard that is closed already stays closed.
     pub fn set_outgoing(&mut self, now: Time, moves: &[(Shard, NodeId)]) {
         let mut before = core::mem::take(&mut self.outgoing.shards);
-        for &(shard, to) in moves.iter().filter(|(_, to)| *to != self.config.node) {
+        // The target of a move may change and change back before the first target learns of it, and that one has asked.
+        let asked = before.iter().filter(|(_, of)| matches!(of.stage, Stage::Asked | Stage::Closing));
+        let asked: Vec<_> = asked.map(|(&shard, of)| (shard, of.to)).collect();
+        let own = self.config.node;
+        for &(shard, to) in moves.iter().filter(|(_, to)| *to != own) {
             let is_wanted = self.outgoing.wanted.remove(&shard) == Some(to);
             let stage = match before.remove(&shard) {
-                Some(Outgoing { stage: stage @ Stage::Closed { .. }, .. }) => stage,
+                Some(Outgoing { stage: Stage::Closed { closed, since }, .. }) => {
+                    if is_wanted {
+                        self.tell_closed(now, to, closed.clone());
+                    }
+                    Stage::Closed { closed, since }
+                }
                 Some(Outgoing { to: before, stage }) if before == to => stage,
                 _ if is_wanted => Stage::Asked,
                 _ => Stage::Copying,
@@ -102,6 +111,12 @@ impl Store {
         }
         let closed = before.into_iter().filter(|(_, outgoing)| matches!(outgoing.stage, Stage::Closed { .. }));
         self.outgoing.shards.extend(closed);
+        for (shard, to) in asked {
+            if self.outgoing.shards.get(&shard).is_none_or(|outgoing| outgoing.to != to) {
+                self.outgoing.wanted.insert(shard, to);
+                self.master.keep_shard(shard);
+            }
+        }
         self.master.set_leaving(self.outgoing.shards.keys().copied().collect());
         self.follow_up(now);
     }
@@ -136,8 +151,15 @@ impl Store {
         }
     }
 
-    /// A node wants to know which pages of a shard are in the page home.
+    /// A node wants to know which pages of a shard are in the page home. If it has asked for the close before, it has
+    /// begun again since.
     pub(crate) fn list_pages(&mut self, now: Time, to: NodeId, list: &ListPages) {
+        self.outgoing.wanted.retain(|shard, by| (*shard, *by) != (list.shard, to));
+        let outgoing = self.outgoing.shards.get_mut(&list.shard).filter(|outgoing| outgoing.to == to);
+        if let Some(outgoing) = outgoing.filter(|outgoing| matches!(outgoing.stage, Stage::Asked | Stage::Closing)) {
+            outgoing.stage = Stage::Copying;
+            self.master.keep_shard(list.shard);
+        }
         let (pages, through) = self.master.list_pages(list.shard, list.above);
         let mut parts = pages.chunks(PAGES_PER_MESSAGE_MAX).peekable();
         loop {
@@ -163,10 +185,16 @@ impl Store {
             Stage::Copying => outgoing.stage = Stage::Asked,
             Stage::Asked | Stage::Closing => {}
             Stage::Closed { closed, .. } => {
-                let closed = ToNode::ShardClosed(closed.clone());
-                self.tell(now, to, closed);
+                let closed = closed.clone();
+                self.tell_closed(now, to, closed);
             }
         }
+    }
+
+    fn tell_closed(&mut self, now: Time, to: NodeId, closed: ShardClosed) {
+        let recent = self.master.recent_changes(closed.shard);
+        self.tell(now, to, recent.into());
+        self.tell(now, to, closed.into());
     }
 
     /// Closes the shards that may close. Returns whether something has happened.
@@ -201,7 +229,7 @@ impl Store {
                 let closed = ShardClosed { shard, opening, count, next_pages: self.master.next_pages() };
                 let to = self.outgoing.shards.get(&shard).map(|outgoing| outgoing.to);
                 if let Some(to) = to {
-                    self.tell(now, to, ToNode::ShardClosed(closed.clone()));
+                    self.tell_closed(now, to, closed.clone());
                 }
                 Stage::Closed { closed, since: now }
             }

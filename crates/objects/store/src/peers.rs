@@ -16,7 +16,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use master::Origin;
 use messages::nodes::UNAPPLIED_PER_MESSAGE_MAX;
-use messages::{Home, Recall, Sequence, ToNode, Unapplied};
+use messages::{Home, Prepare, Recall, Sequence, Serving, ToNode, Unapplied, Vote};
 use types::limits::SHARDS_MAX;
 use types::{Epoch, NodeId, Opening, Shard, Time, TxnId};
 
@@ -69,7 +69,7 @@ impl Store {
         self.peers.unapplied.remove(&node);
         self.peers.early.remove(&node);
         self.coordinator.lost(node);
-        self.master.lost_coordinator(node);
+        self.master.lost_coordinator(now, node);
         self.openings.lost(node);
         self.incoming.lost(node);
         self.outgoing_lost(node);
@@ -160,11 +160,29 @@ impl Store {
         }
     }
 
+    /// Tells the coordinators of all nodes that a shard is served here.
+    pub(crate) fn tell_serving(&mut self, now: Time, shard: Shard) {
+        for node in self.config.members.clone() {
+            self.tell(now, node, ToNode::Serving(Serving { shard }));
+        }
+    }
+
+    /// Another node's coordinator has a transaction judged. If a later opening of one of its shards is known here, the
+    /// coordinator will learn of it too.
+    fn prepare(&mut self, now: Time, from: NodeId, prepare: Prepare) {
+        let is_over = |&(shard, opening): &(Shard, Opening)| {
+            self.coordinator.shard_at(shard).is_some_and(|(_, known)| known > opening)
+        };
+        if prepare.openings.iter().any(is_over) {
+            self.tell(now, from, ToNode::Vote(Vote::moving(prepare.request.txn)));
+        } else {
+            self.master.prepare(now, Origin { coordinator: from, session: None }, prepare);
+        }
+    }
+
     fn heed(&mut self, now: Time, from: NodeId, message: ToNode) -> Result<(), Goodbye> {
         match message {
-            ToNode::Prepare(prepare) => {
-                self.master.prepare(now, Origin { coordinator: from, session: None }, prepare);
-            }
+            ToNode::Prepare(prepare) => self.prepare(now, from, prepare),
             ToNode::Withdraw(withdraw) => self.master.withdraw(withdraw.txn),
             ToNode::Release(release) => self.master.release(now, release),
             ToNode::Decide(decide) => {
@@ -216,6 +234,8 @@ impl Store {
             ToNode::NotCopied(page) => self.page_not_copied(from, page),
             ToNode::CloseShard(close) => self.close_shard(now, from, close.shard),
             ToNode::ShardClosed(closed) => self.shard_closed(now, from, closed),
+            ToNode::RecentChanges(recent) => return self.recent_changes(from, recent),
+            ToNode::Serving(serving) => self.coordinator.serving(serving.shard),
             ToNode::Home(home) => {
                 self.kept.is_home(&home.through);
                 self.free_home();

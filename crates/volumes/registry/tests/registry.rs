@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A store that clients connect to, in a folder of its own.
 struct Store {
-    store: LocalStore,
+    local: LocalStore,
     address: SocketAddr,
     folder: PathBuf,
 }
@@ -34,7 +34,7 @@ impl Store {
         let store = recovered.start(None, &Runtime::start().unwrap());
         let config = ListenConfig::new(messages::SERVER, ([127, 0, 0, 1], 0).into());
         let address = store.host().listen(store.role(), config).unwrap();
-        Self { store, address, folder }
+        Self { local: store, address, folder }
     }
 
     /// The registry, as another process has it.
@@ -45,7 +45,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.store.host().close(self.store.role());
+        self.local.host().close(self.local.role());
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -4,12 +4,12 @@ use crate::driver::{Driver, txn};
 use crate::nodes::{LINK, PEER, link, opened, opened_leased, page};
 use bytes::Bytes;
 use messages::{
-    CloseShard, CopiedPage, CopyPages, Fetch, Grant, Held, ListPages, NotCopied, Outcome, PagesListed, Prepare,
-    ShardClosed, ToClient, ToNode, Verdict, Vote,
+    CloseShard, CommitRequest, CopiedPage, CopyPages, Fetch, Grant, Held, ListPages, NotCopied, Outcome, PagesListed,
+    Prepare, RecentChanges, Serving, ShardClosed, ToClient, ToNode, Verdict, Vote,
 };
 use std::time::Duration;
 use store::{ClosedShard, Progress, SessionId};
-use types::{ObjectPage, Opening, Refusal, Shard, SlotChange, TxnId, Vector, Version};
+use types::{NodeId, ObjectPage, Opening, Refusal, Shard, SlotChange, TxnId, Vector, Version};
 
 const MOVED: Shard = Shard(0);
 const COMING: Shard = Shard(1);
@@ -77,13 +77,19 @@ fn a_shard_closes_in_order() {
     assert!(matches!(&said[..], [ToNode::Vote(Vote { verdict: Verdict::Prepared, .. })]), "{said:?}");
     assert_eq!(closed(&driver.hear(LINK, CloseShard { shard: MOVED })), None, "something is prepared");
 
-    let outcome = driver.commit(session, &txn(1, 2).to(9).write(page(0), 2, 0, b"new"));
-    assert_eq!(outcome, Outcome::Refused(Refusal::Busy), "its client comes again");
+    // Commits that come in the meantime wait at their coordinator.
+    let known = driver.store.applied().of(MOVED).0;
+    driver.say(session, txn(1, 2).to(9).write(page(0), 2, known, b"new").message());
+    driver.run();
+    assert_eq!(driver.outcome(session), None);
+    let TxnId { client, number } = prepare.request.txn;
+    let later = CommitRequest { txn: TxnId { client, number: number + 1 }, ..(*prepare.request).clone() };
+    let said = driver.hear(LINK, Prepare { request: later.into(), ..prepare.clone() });
+    assert!(matches!(&said[..], [ToNode::Vote(Vote { verdict: Verdict::Moving, .. })]), "{said:?}");
     let read = driver.fetch(session, page(0)).1;
     assert_eq!(read.page, page(0), "it can be read");
 
-    let TxnId { client, number } = prepare.request.txn;
-    let said = driver.hear(LINK, messages::Release { txn: TxnId { client, number } });
+    let said = driver.hear(LINK, messages::Release { txn: prepare.request.txn });
     let ShardClosed { opening, count, next_pages, .. } = closed(&said).expect("it is closed");
     assert_eq!((opening, count), (Opening(1), driver.store.applied().of(MOVED)));
     assert!(next_pages.contains(&(0, 2)), "{next_pages:?}");
@@ -100,8 +106,103 @@ fn a_shard_closes_in_order() {
     driver.store.open_closed(driver.now, MOVED, Opening(2), count);
     driver.run();
     assert_eq!(driver.store.closed_to_move().count(), 0);
-    let outcome = driver.commit(session, &txn(1, 3).to(9).write(page(0), 2, count.0, b"new"));
+    let outcome = driver.outcome(session);
+    assert!(matches!(outcome, Some(Outcome::Committed { .. })), "{outcome:?}");
+    let said = driver.said_on(LINK);
+    assert!(said.contains(&Serving { shard: MOVED }.into()), "{said:?}");
+    // A coordinator that asks in the old opening will learn of the new one.
+    let said = driver.hear(LINK, prepare);
+    assert!(matches!(&said[..], [ToNode::Vote(Vote { verdict: Verdict::Moving, .. })]), "{said:?}");
+}
+
+/// A commit that was made before the move is judged by what has changed since it read.
+#[test]
+fn a_shard_brings_along_what_has_changed_lately() {
+    let mut driver = coming();
+    driver.hear(LINK, list(&[(page(1), 8)], 8));
+    driver.hear(LINK, CopiedPage { page: page(1), version: Version(8), image: image("eight") });
+    driver.run();
+    assert_eq!(asked(&mut driver), [CloseShard { shard: COMING }.into()]);
+    driver.hear(LINK, RecentChanges { shard: COMING, pruned: Version(4), changes: vec![((page(1), 0), Version(8))] });
+    driver.hear(LINK, ShardClosed { shard: COMING, opening: Opening(1), count: Version(8), next_pages: vec![] });
+    driver.hear(LINK, list(&[], 8));
+    driver.run();
+    driver.store.open_closed(driver.now, COMING, Opening(2), Version(8));
+    driver.run();
+    let session = driver.join(1, 1);
+    let stale = driver.commit(session, &txn(1, 1).to(9).write(page(1), 0, 5, b"stale"));
+    assert!(matches!(stale, Outcome::Refused(Refusal::Stale(_))), "{stale:?}");
+    let outcome = driver.commit(session, &txn(1, 2).to(9).write(page(1), 1, 5, b"new"));
     assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    let unknown = driver.commit(session, &txn(1, 3).to(9).write(page(1), 2, 3, b"stale"));
+    assert!(matches!(unknown, Outcome::Refused(Refusal::Stale(_))), "it may have changed: {unknown:?}");
+}
+
+#[test]
+fn changes_of_other_shards_end_the_link() {
+    for changes in [
+        vec![((page(0), 0), Version(8))],
+        vec![((page(1), 0), Version(4))],
+        vec![((page(1), 0), Version(8)), ((page(1), 1), Version(7))],
+    ] {
+        let mut driver = coming();
+        let said = driver.hear(LINK, RecentChanges { shard: COMING, pruned: Version(4), changes });
+        assert!(matches!(&said[..], [ToNode::Goodbye(_), ..]), "{said:?}");
+    }
+}
+
+/// The move is called off while the shard is about to close, and begins again. The target may not have noticed, and
+/// waits for the close.
+#[test]
+fn a_shard_that_moves_again_closes_for_who_has_asked() {
+    let (mut driver, session) = leaving();
+    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
+    let (other, openings) = (request.txn, [(MOVED, Opening(1))].into_iter().collect());
+    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    let known = driver.store.applied().of(MOVED).0;
+    driver.say(session, txn(1, 2).to(9).write(page(0), 2, known, b"new").message());
+    driver.run();
+    assert_eq!(driver.outcome(session), None);
+    driver.store.set_outgoing(driver.now, &[]);
+    driver.run();
+    let outcome = driver.outcome(session);
+    assert!(matches!(outcome, Some(Outcome::Committed { .. })), "{outcome:?}");
+    driver.hear(LINK, messages::Release { txn: other });
+    driver.store.set_outgoing(driver.now, &[(MOVED, PEER)]);
+    driver.run();
+    assert!(closed(&driver.said_on(LINK)).is_some());
+}
+
+/// The target of the move changes after the close. The next target may ask before this node knows it.
+#[test]
+fn a_closed_shard_that_moves_elsewhere_is_told_to_who_has_asked() {
+    let (mut driver, _) = leaving();
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    assert_eq!(driver.store.closed_to_move().count(), 1);
+    driver.store.set_outgoing(driver.now, &[(MOVED, NodeId(7))]);
+    assert!(closed(&driver.hear(LINK, CloseShard { shard: MOVED })).is_none(), "it moves elsewhere");
+    driver.store.set_outgoing(driver.now, &[(MOVED, PEER)]);
+    driver.run();
+    assert!(closed(&driver.said_on(LINK)).is_some());
+}
+
+/// A node that lists the pages again has begun again.
+#[test]
+fn a_shard_is_served_while_its_pages_are_copied_again() {
+    let (mut driver, session) = leaving();
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    assert_eq!(driver.store.closed_to_move().count(), 1, "nothing is prepared");
+    let (mut driver, session_again) = leaving();
+    assert_eq!(session, session_again);
+    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
+    let (other, openings) = (request.txn, [(MOVED, Opening(1))].into_iter().collect());
+    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    driver.hear(LINK, ListPages { shard: MOVED, above: Version::ZERO });
+    driver.hear(LINK, messages::Release { txn: other });
+    assert_eq!(driver.store.closed_to_move().count(), 0);
+    assert!(closed(&driver.hear(LINK, CloseShard { shard: MOVED })).is_some());
 }
 
 /// A shard would be closed for as long as the coordinator of what is prepared there is away.
@@ -112,10 +213,14 @@ fn a_shard_is_served_while_the_node_that_it_moves_to_is_away() {
     let openings = [(MOVED, Opening(1))].into_iter().collect();
     driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
     driver.hear(LINK, CloseShard { shard: MOVED });
+    let known = driver.store.applied().of(MOVED).0;
+    driver.say(session, txn(1, 2).to(9).write(page(0), 2, known, b"new").message());
+    driver.run();
+    assert_eq!(driver.outcome(session), None);
     driver.store.link_is_down(driver.now, LINK);
     driver.run();
-    let outcome = driver.commit(session, &txn(1, 2).to(9).write(page(0), 2, 0, b"new"));
-    assert!(matches!(outcome, Outcome::Committed { .. }), "{outcome:?}");
+    let outcome = driver.outcome(session);
+    assert!(matches!(outcome, Some(Outcome::Committed { .. })), "{outcome:?}");
 }
 
 /// Clients that ask for a page that has moved are told so, those among them that wait for a count.

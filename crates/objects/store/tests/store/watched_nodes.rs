@@ -2,7 +2,7 @@
 
 use crate::driver::{Driver, txn};
 use crate::moves::leaving_from;
-use crate::nodes::{LINK, OWN, PEER, opened, opened_leased, page};
+use crate::nodes::{LINK, OWN, PEER, link, opened, opened_leased, page};
 use crate::watch::{hello, intents, lease, transactions};
 use messages::{
     Abandoned, Among, CloseShard, Placement, Prepare, Promise, Release, Resume, ToClient, ToNode, Verdict, Vote, WATCH,
@@ -91,6 +91,25 @@ pub(crate) fn a_watcher_learns_that_a_transaction_was_released() {
     driver.hear(LINK, Release { txn });
     let told = driver.take(watcher);
     assert_eq!((transactions(&told), told.last()), (vec![1], Some(&Abandoned { txn }.into())));
+}
+
+/// Its coordinator is away and back. A vote that comes then would answer what it has asked on the new link.
+#[test]
+pub(crate) fn a_transaction_without_a_vote_is_released_with_the_link() {
+    let (mut driver, watcher) = watched();
+    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
+    let (txn, openings) = (request.txn, OPENED.into_iter().collect());
+    let prepare = Prepare { request: request.into(), among: Among::Alone, openings };
+    assert!(driver.hear(LINK, prepare.clone()).is_empty(), "the vote waits for the watcher");
+    driver.take(watcher);
+    driver.store.link_is_down(driver.now, LINK);
+    driver.run();
+    link(&mut driver, &[]);
+    driver.said_on(LINK);
+    driver.say(watcher, Promise { txn });
+    driver.run();
+    assert_eq!(driver.said_on(LINK), []);
+    assert_eq!(driver.take(watcher), [Abandoned { txn }.into()]);
 }
 
 /// The new node waits for leases that were given before the close, and for no later ones.
