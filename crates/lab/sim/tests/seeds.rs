@@ -34,9 +34,9 @@ const KEPT: [(Kind, u64, Rule, &str); 16] = [
         "a release crossed a grant, and its holder was not listed",
     ),
     (Kind::Steered(Race::ContestReads), 14, Rule::KeepTurns, "a commit that waited lost to one that came later"),
-    (Kind::Steered(Race::ContestReads), 6, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
+    (Kind::Steered(Race::ContestReads), 0, Rule::KeepPromise, "what somebody changed on an earlier promise was judged"),
     (Kind::Steered(Race::ComeInParts), 4, Rule::CompareAgain, "a member joined beyond changes that it never heard of"),
-    (Kind::Steered(Race::ComeInParts), 4, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
+    (Kind::Steered(Race::ComeInParts), 5, Rule::WholeWhenJoined, "a member was asked for help before it had joined"),
     (
         Kind::Cluster,
         422,

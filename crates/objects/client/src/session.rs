@@ -67,7 +67,7 @@ impl Session {
         let moves = self.up.heard_through(through);
         if moves {
             self.ack_is_due = true;
-            self.up.piggyback_by(now);
+            self.up.acknowledge_by(now);
         }
         moves
     }

@@ -10,7 +10,8 @@
 //!    is kept over sessions; what moves it is the role's to say.
 //! 2. The knowledge of the store (its cluster, its lives, the highest counts that it has named) is kept over sessions,
 //!    and decides whether the next one continues from there.
-//! 3. A message that need not go out at once waits for the next one, for [`PIGGYBACK`] at most.
+//! 3. A message that need not go out at once waits for the next one: a release for [`PIGGYBACK`] at most, and an
+//!    acknowledgement for [`ACKNOWLEDGE`].
 
 use crate::heartbeat::Heartbeat;
 use crate::{Hello, Lineage, SessionLimits, Welcome};
@@ -19,8 +20,13 @@ use core::time::Duration;
 use machine::Goodbye;
 use types::{ClientId, ClusterId, GoodbyeReason, Horizon, Life, Sharding, Time, Vector};
 
-/// How long acknowledgements and releases wait for a message to go with.
+/// How long releases wait for a message to go with.
 pub const PIGGYBACK: Duration = Duration::from_millis(2);
+
+/// How long acknowledgements wait for a message to go with. A master uses them only to forget, and most of its clients
+/// have nothing else to say to it. At the pace of invalidations, acknowledgements would be a third of the messages
+/// between many nodes (`docs/decisions/0063-acknowledgements-wait.md`).
+pub const ACKNOWLEDGE: Duration = Duration::from_millis(50);
 
 /// How far a session is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,7 +287,16 @@ impl<E> Upstream<E> {
 
     /// Messages that wait for the next one go out soon by themselves.
     pub fn piggyback_by(&mut self, now: Time) {
-        self.piggyback_at.get_or_insert(now + PIGGYBACK);
+        self.goes_by(now + PIGGYBACK);
+    }
+
+    /// An acknowledgement that waits for the next message goes out by itself later.
+    pub fn acknowledge_by(&mut self, now: Time) {
+        self.goes_by(now + ACKNOWLEDGE);
+    }
+
+    fn goes_by(&mut self, at: Time) {
+        self.piggyback_at = Some(self.piggyback_at.map_or(at, |before| before.min(at)));
     }
 
     /// A message goes out: says whether what waits for it may go before it.

@@ -66,7 +66,7 @@ impl StoreSession {
     /// The members have applied these counts, which the node is told soon.
     fn acknowledge(&mut self, now: Time, least: &Vector) {
         if self.is_live() && !self.acked.reaches(least) {
-            self.up.piggyback_by(now);
+            self.up.acknowledge_by(now);
         }
     }
 
