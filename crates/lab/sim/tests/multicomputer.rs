@@ -1,6 +1,6 @@
 //! Runs of a multicomputer whose times are known.
 
-use sim::multicomputer::{Disks, Hardware, Load, Memory, Messages, Outcome, Sequencer, run};
+use sim::multicomputer::{Disks, Hardware, Load, Memory, Messages, Outcome, Sequencer, SequencerParts, run};
 use std::time::Duration;
 
 const MESSAGE: Duration = Duration::from_micros(50);
@@ -32,8 +32,10 @@ fn us(seconds: f64) -> u64 {
 #[test]
 fn one_node_reads_each_page_once_and_writes_each_commit_once() {
     let outcome = run(1, Sequencer::Among, &hardware(), &LOAD);
-    let Outcome { last_s, commits, retries, batches, pages_read, .. } = outcome;
+    let Outcome { last_s, commits, retries, batches, pages_read, parts, .. } = outcome;
     assert_eq!((commits, retries, batches), (4, 0, 0));
+    assert_eq!((us(4.0 * parts.pages_s), us(parts.log_s)), (10_000 * pages_read, 20_000));
+    assert_eq!((us(parts.counts_s), us(parts.decide_s)), (0, 0));
     assert!((70..=80).contains(&pages_read), "{pages_read} of 80 pages are different ones");
     assert_eq!(us(last_s), 10_000 * pages_read + 4 * 20_000);
 }
@@ -42,8 +44,25 @@ fn one_node_reads_each_page_once_and_writes_each_commit_once() {
 fn a_coordinator_waits_for_the_sequencer_for_a_round_trip_where_nothing_else_is_under_way() {
     // One transaction, at the node that has no sequencer: its own messages are the only ones.
     let lone = Load { transactions: 1, ..LOAD };
-    let Outcome { sequencer_s, messages, .. } = run(1, Sequencer::Alone, &hardware(), &lone);
-    assert_eq!((messages.sequencer, us(sequencer_s)), (2, 4 * 50));
+    let Outcome { sequencer_s, sequencer_parts, parts, messages, .. } = run(1, Sequencer::Alone, &hardware(), &lone);
+    // The parts of a transaction end as a message is taken up, before its time at the processor.
+    assert_eq!((messages.sequencer, us(sequencer_s), us(parts.counts_s)), (2, 4 * 50, 3 * 50));
+    let SequencerParts { messages_s, links_s, processors_s, work_s } = sequencer_parts;
+    assert_eq!([messages_s, links_s, processors_s, work_s].map(us), [4 * 50, 0, 0, 0]);
+}
+
+#[test]
+fn the_wait_for_the_sequencer_is_in_parts() {
+    // A link takes 41 ms for a delta.
+    let slow = Hardware { link_bytes_per_second: 1e5, delta_bytes_min: 4096, ..hardware() };
+    let outcome = run(8, Sequencer::Among, &slow, &Load { transactions: 40, ..LOAD });
+    let SequencerParts { messages_s, links_s, processors_s, work_s } = outcome.sequencer_parts;
+    let sum = messages_s + links_s + processors_s + work_s;
+    assert!((outcome.sequencer_s - sum).abs() < 1e-9, "{outcome:?}");
+    assert!(links_s > messages_s && messages_s > 200e-6, "large messages are in the way: {outcome:?}");
+    let parts = outcome.parts;
+    let all = parts.pages_s + parts.counts_s + parts.log_s + parts.decide_s;
+    assert!(parts.counts_s > outcome.sequencer_s && all <= outcome.transaction_s, "{outcome:?}");
 }
 
 #[test]

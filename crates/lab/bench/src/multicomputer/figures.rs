@@ -12,6 +12,9 @@ const NODES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The most nodes.
 const MOST: usize = 128;
 
+/// The nodes with which the wait for the sequencer is shown in parts.
+const EXPLAINED: [usize; 2] = [32, MOST];
+
 /// Factors of the parameters that the paper omits.
 const FACTORS: [(f64, &str); 3] = [(1.0, ""), (0.5, ", omitted halved"), (2.0, ", omitted doubled")];
 
@@ -169,8 +172,13 @@ fn sweep(
     Ok(())
 }
 
-/// Messages of a kind, and how many there were.
-type Kind = (&'static str, fn(&Outcome) -> u64);
+/// A part of a figure, and how much of it there was.
+type Kind<T> = (&'static str, fn(&Outcome) -> T);
+
+/// The wait for the sequencer in a transaction's time. A transaction that is aborted has none.
+fn sequencer_s(outcome: &Outcome) -> f64 {
+    outcome.sequencer_s * outcome.messages.sequencer as f64 / 2.0 / (outcome.commits + outcome.aborts) as f64
+}
 
 /// The rows that say where the time goes: of one node, and of the most.
 fn explain(figure: &str, name: &str, nodes: usize, all: &Outcomes, found: Found<'_>) -> Result<()> {
@@ -181,13 +189,23 @@ fn explain(figure: &str, name: &str, nodes: usize, all: &Outcomes, found: Found<
         found(all.row(figure, format!("{name}, {nodes} nodes: {what}"), unit, of))
     };
     let transactions = |outcome: &Outcome| (outcome.commits + outcome.aborts) as f64;
+    let parts: [Kind<f64>; 5] = [
+        ("until pages came", |outcome| outcome.parts.pages_s),
+        ("until prepared", |outcome| outcome.parts.counts_s - sequencer_s(outcome)),
+        ("until the sequencer had answered", sequencer_s),
+        ("until the log was written", |outcome| outcome.parts.log_s),
+        ("until applied and answered", |outcome| outcome.parts.decide_s),
+    ];
+    for (what, of) in parts {
+        say(&format!("a transaction, {what}"), "ms", &|outcome| 1e3 * of(outcome))?;
+    }
     say("pages read from disks", "a txn", &|outcome| outcome.pages_read as f64 / transactions(outcome))?;
     say("processors busy", "%", &|outcome| 100.0 * outcome.processors_busy)?;
     if nodes == 1 {
         return Ok(());
     }
     say("the sequencer's node busy", "%", &|outcome| 100.0 * outcome.sequencer_busy)?;
-    let kinds: [Kind; 5] = [
+    let kinds: [Kind<u64>; 5] = [
         ("pages", |outcome| outcome.messages.pages),
         ("commits", |outcome| outcome.messages.commits),
         ("sequencer", |outcome| outcome.messages.sequencer),
@@ -220,7 +238,21 @@ fn waits(
     let row = all.row(figure, case, "0/00", |outcome| 1e3 * outcome.sequencer_s / outcome.transaction_s);
     let is_paper = machine == Machine::Paper;
     let target = (is_paper && is_bound).then_some(Target::AtMost(1.0));
-    found(row.paper(is_paper.then_some(1.0)).target(target).curve_at(name, nodes as u64))
+    found(row.paper(is_paper.then_some(1.0)).target(target).curve_at(name, nodes as u64))?;
+    if !is_bound || !EXPLAINED.contains(&nodes) {
+        return Ok(());
+    }
+    let parts: [Kind<f64>; 4] = [
+        ("its own messages", |outcome| outcome.sequencer_parts.messages_s),
+        ("other messages on the links", |outcome| outcome.sequencer_parts.links_s),
+        ("other work of the processors", |outcome| outcome.sequencer_parts.processors_s),
+        ("the sequencer's work", |outcome| outcome.sequencer_parts.work_s),
+    ];
+    for (what, of) in parts {
+        let case = format!("{name}, {nodes} nodes: wait for the sequencer, {what}");
+        found(all.row(figure, case, "us", |outcome| 1e6 * of(outcome)))?;
+    }
+    Ok(())
 }
 
 /// The rows of a sequencer that has a node of its own.

@@ -20,6 +20,9 @@ pub(super) struct Tally {
     pub(super) writes: u64,
     /// The time of all transactions together.
     pub(super) spent: Duration,
+    /// The part of it in which they waited for pages, and in which they committed.
+    pub(super) fetching: Duration,
+    pub(super) committing: Duration,
 }
 
 /// The pages that a call has touched, and those that it has copied.
@@ -38,7 +41,8 @@ struct Running {
     done: usize,
     found: usize,
     aborts: bool,
-    is_committing: bool,
+    /// Since when it commits.
+    commits_since: Option<Time>,
     begun: Time,
 }
 
@@ -51,13 +55,15 @@ pub(super) struct Application {
     left: u64,
     running: Option<Running>,
     is_waiting: bool,
+    /// Since when it waits for a page.
+    fetches_since: Option<Time>,
     pub(super) tally: Tally,
 }
 
 impl Application {
     /// An application with this many transactions to run.
     pub(super) fn new(number: u32, slot: SlotNo, left: u64) -> Self {
-        Self { number, slot, left, running: None, is_waiting: false, tally: Tally::default() }
+        Self { number, slot, left, running: None, is_waiting: false, fetches_since: None, tally: Tally::default() }
     }
 
     /// Whether it has done everything.
@@ -78,21 +84,28 @@ impl Application {
     /// Takes its next step, which touches one page at most: what comes in at its node need not wait for longer.
     pub(super) fn step(&mut self, now: Time, client: &mut Client, load: &Load, rng: &mut Rng) -> Touched {
         let mut touched = Touched::default();
+        if let Some(since) = self.fetches_since.take() {
+            self.tally.fetching += now.since(since);
+        }
         let Some(running) = &mut self.running else {
             let (operations, aborts) = (load.draw(self.number, rng), load.aborts(rng));
             let txn = client.begin();
             self.left -= 1;
             self.running =
-                Some(Running { txn, operations, done: 0, found: 0, aborts, is_committing: false, begun: now });
+                Some(Running { txn, operations, done: 0, found: 0, aborts, commits_since: None, begun: now });
             return touched;
         };
-        let goes_on = if running.is_committing {
+        let goes_on = if running.commits_since.is_some() {
             Ok(self.ask(now, client))
         } else {
             running.advance(now, self.slot, client, &mut touched)
         };
         match goes_on {
-            Ok(goes_on) => self.is_waiting = !goes_on,
+            Ok(goes_on) => {
+                self.is_waiting = !goes_on;
+                let fetches = self.running.as_ref().is_some_and(|running| running.commits_since.is_none());
+                self.fetches_since = (fetches && !goes_on).then_some(now);
+            }
             Err(TxnError::Doomed) => self.again(now, client),
             Err(error) => panic!("nothing fails, and {:?} hears {error:?}", self.running),
         }
@@ -119,6 +132,7 @@ impl Application {
                 self.tally.commits += 1;
                 self.tally.writes += running.operations.iter().filter(|operation| operation.writes).count() as u64;
                 self.tally.spent += now.since(running.begun);
+                self.tally.committing += running.commits_since.map_or(Duration::ZERO, |since| now.since(since));
                 self.running = None;
             }
             Some(_) => self.again(now, client),
@@ -132,7 +146,7 @@ impl Application {
         if let Some(running) = &mut self.running {
             client.abort(now, running.txn);
             (running.txn, running.done, running.found) = (client.begin(), 0, 0);
-            running.is_committing = false;
+            running.commits_since = None;
         }
     }
 }
@@ -152,7 +166,7 @@ impl Running {
                 touched.copies += u64::from(operation.writes);
             } else {
                 client.commit(now, self.txn)?;
-                self.is_committing = true;
+                self.commits_since = Some(now);
             }
             return Ok(true);
         };

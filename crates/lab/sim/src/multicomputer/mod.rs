@@ -20,6 +20,7 @@
 //! | `application` | one transaction after the other |
 //! | `node` | a store and a client in one process, and what an event makes them do |
 //! | `meeting` | nodes and clients find each other before the run |
+//! | `rounds` | the time of questions to the sequencer, in parts |
 //! | `run` | one run, and what came of it |
 
 mod application;
@@ -30,9 +31,10 @@ mod links;
 mod load;
 mod meeting;
 mod node;
+mod rounds;
 mod run;
 
 pub use costs::Messages;
 pub use hardware::{Disks, Hardware, Memory};
 pub use load::{Load, Sequencer};
-pub use run::{Outcome, run};
+pub use run::{Outcome, SequencerParts, TransactionParts, run};

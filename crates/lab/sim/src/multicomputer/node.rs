@@ -9,8 +9,9 @@ use crate::drive::{Disk, Operation, Started};
 use crate::rng::Rng;
 use client::Client;
 use core::mem;
+use core::time::Duration;
 use machine::{Opaque, Port, UpstreamId};
-use messages::{ToClient, ToNode};
+use messages::{ToClient, ToServer};
 use std::collections::{BTreeMap, VecDeque};
 use store::{DiskDone, DiskWork, Record, Store};
 use types::{ObjectPage, PageId, Position, SessionId, Sharding, SlotNo, Time, TxnId};
@@ -37,8 +38,6 @@ pub(super) struct Turn {
     /// The messages for each connection, in the order in which they leave.
     pub(super) leaving: Vec<(usize, Vec<Message>)>,
     pub(super) disk: Vec<Job>,
-    /// The sequencer has answered these.
-    pub(super) placed: Vec<TxnId>,
     /// Connections that the client wants.
     pub(super) opens: Vec<(UpstreamId, Vec<String>)>,
 }
@@ -66,6 +65,11 @@ pub(super) struct Node {
     /// The bytes of the log: how many there are, and those that no flush has taken yet.
     log_bytes: u64,
     appended: u64,
+    /// Commits of the own client until their records are appended, and records until they are durable.
+    preparing: BTreeMap<TxnId, Time>,
+    logging: VecDeque<(Position, Time)>,
+    pub(super) prepared: Duration,
+    pub(super) logged: Duration,
     /// Pages that were read from the disk, and written back to it.
     pub(super) pages_read: u64,
     pub(super) pages_written: u64,
@@ -98,6 +102,10 @@ impl Node {
             is_client_changed: false,
             log_bytes: 0,
             appended: 0,
+            preparing: BTreeMap::new(),
+            logging: VecDeque::new(),
+            prepared: Duration::ZERO,
+            logged: Duration::ZERO,
             pages_read: 0,
             pages_written: 0,
             rng: Rng::new(number as u64),
@@ -155,13 +163,13 @@ impl Node {
     fn hear(&mut self, now: Time, from: usize, message: Message, hardware: &Hardware, turn: &mut Turn) {
         turn.instructions += message.instructions(hardware, |page| self.master_of(page) == self.number);
         match message {
-            Message::Node(message) => {
-                if let ToNode::Placed(placed) = &message {
-                    turn.placed.push(placed.txn);
+            Message::Node(message) => self.store.hear_link(now, link(self.number, from), message),
+            Message::Server(message) => {
+                if let ToServer::Commit(request) = &message {
+                    self.preparing.entry(request.txn).or_insert(now);
                 }
-                self.store.hear_link(now, link(self.number, from), message);
+                self.store.handle(now, session(from), message);
             }
-            Message::Server(message) => self.store.handle(now, session(from), message),
             Message::Client(message) => {
                 self.is_client_changed = true;
                 self.client.handle(now, self.leading_to[&from], message);
@@ -214,7 +222,7 @@ impl Node {
                     turn.leaves(peer(port), Message::Node(message));
                 }
                 store::Output::Send { to, message, after } => self.send(now, to, message, after, hardware, turn),
-                store::Output::Disk(work) => self.submit(work, hardware, turn),
+                store::Output::Disk(work) => self.submit(now, work, hardware, turn),
                 store::Output::AwaitRoom(session) => self.store.has_room(session),
                 // Links are there from the beginning.
                 store::Output::OpenLink(..) | store::Output::CloseLink(_) => {}
@@ -278,10 +286,13 @@ impl Node {
     }
 
     /// The disk takes work.
-    fn submit(&mut self, work: DiskWork, hardware: &Hardware, turn: &mut Turn) {
+    fn submit(&mut self, now: Time, work: DiskWork, hardware: &Hardware, turn: &mut Turn) {
         let (mut pages, mut writes) = (Vec::new(), false);
         match &work {
-            DiskWork::Append(_, record) => self.appended += record_bytes(record, hardware),
+            DiskWork::Append(position, record) => {
+                self.appended += record_bytes(record, hardware);
+                self.note_appended(now, *position, record);
+            }
             DiskWork::Read(wanted) => {
                 self.pages_read += wanted.len() as u64;
                 pages.clone_from(wanted);
@@ -299,6 +310,16 @@ impl Node {
         };
         let requests = pages.into_iter().map(request).collect();
         self.start(started, requests, hardware, turn);
+    }
+
+    /// Remembers that a commit has got its record.
+    fn note_appended(&mut self, now: Time, position: Position, record: &Record) {
+        if let Record::Commit(commit) = record
+            && let Some(since) = self.preparing.remove(&commit.txn)
+        {
+            self.prepared += now.since(since);
+            self.logging.push_back((position, now));
+        }
     }
 
     /// An operation of the disk begins.
@@ -322,6 +343,12 @@ impl Node {
             let done = done.open().expect("it is a store's disk");
             if let DiskDone::Durable { through, .. } = &done {
                 self.durable = *through;
+                while let Some(&(position, since)) = self.logging.front()
+                    && position <= self.durable
+                {
+                    self.logging.pop_front();
+                    self.logged += now.since(since);
+                }
             }
             self.store.disk(now, done);
         }

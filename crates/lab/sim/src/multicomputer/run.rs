@@ -3,16 +3,16 @@
 use super::application::Tally;
 use super::costs::{Message, Messages};
 use super::disks::{DiskEvent, DiskQueues, Job};
-use super::links::Links;
+use super::links::{Links, Parcel, Rank};
 use super::meeting;
 use super::node::{Input, Node, Turn};
+use super::rounds::{Part, Parts, Rounds};
 use super::{Hardware, Load, Sequencer};
 use crate::queue::Queue;
 use core::time::Duration;
 use machine::UpstreamId;
-use messages::ToNode;
-use std::collections::{BTreeMap, VecDeque};
-use types::{PageId, Time, TxnId};
+use std::collections::VecDeque;
+use types::{PageId, Time};
 
 /// The measurements of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +23,12 @@ pub struct Outcome {
     pub mean_s: f64,
     /// The time of a transaction in the mean, in seconds.
     pub transaction_s: f64,
+    /// The parts of that time.
+    pub parts: TransactionParts,
     /// How long a coordinator waited for the sequencer of another node, in the mean, in seconds; zero if none did.
     pub sequencer_s: f64,
+    /// The parts of that wait.
+    pub sequencer_parts: SequencerParts,
     /// Transactions that have committed.
     pub commits: u64,
     /// The transactions that the application aborted.
@@ -47,16 +51,42 @@ pub struct Outcome {
     pub sequencer_busy: f64,
 }
 
+/// The time of a transaction in the mean, in seconds each. Each part ends as the message that ends it is taken up. The
+/// rest of the time is the application's own work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TransactionParts {
+    /// Until pages came.
+    pub pages_s: f64,
+    /// Until all masters had prepared it and it had its counts.
+    pub counts_s: f64,
+    /// Until its record was durable.
+    pub log_s: f64,
+    /// Until all masters had applied it and the application had the answer.
+    pub decide_s: f64,
+}
+
+/// The wait for the sequencer in the mean, in seconds each.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SequencerParts {
+    /// The question and its answer: the processors at both ends, the way between them, and the bytes.
+    pub messages_s: f64,
+    /// Until other messages had left or arrived.
+    pub links_s: f64,
+    /// Until a processor had done other things.
+    pub processors_s: f64,
+    /// The sequencer's own work, and that for messages which came together with the question.
+    pub work_s: f64,
+}
+
 /// All that can happen.
 #[derive(Debug)]
 enum Event {
-    /// The first byte of messages is at the link of a node. They are from this one, and have so many bytes.
-    First {
-        to: usize,
-        from: usize,
-        messages: Vec<Message>,
-        bytes: u64,
-    },
+    /// A node's processor has handed messages to its link.
+    Handed(usize, Parcel, Rank),
+    /// A node's link can carry more.
+    Free(usize),
+    /// The first byte of messages of this node is at the link of the other.
+    First(usize, Parcel),
     /// They have arrived.
     Arrived {
         to: usize,
@@ -96,10 +126,7 @@ struct World<'a> {
     disks: DiskQueues,
     /// Nothing takes any time yet.
     is_free: bool,
-    /// When coordinators have begun to ask the sequencer.
-    asked: BTreeMap<TxnId, Time>,
-    waited: Duration,
-    answers: u64,
+    rounds: Rounds,
     messages: Messages,
     batches: u64,
     message_bytes: u64,
@@ -121,9 +148,7 @@ pub fn run(nodes: usize, sequencer: Sequencer, hardware: &Hardware, load: &Load)
         links: Links::new(nodes + 1, hardware),
         disks: DiskQueues::new(nodes + 1, hardware),
         is_free: true,
-        asked: BTreeMap::new(),
-        waited: Duration::ZERO,
-        answers: 0,
+        rounds: Rounds::default(),
         messages: Messages::default(),
         batches: 0,
         message_bytes: 0,
@@ -177,8 +202,16 @@ impl World<'_> {
         let Some((at, event)) = self.queue.pop_until(deadline) else { return false };
         self.now = at;
         match event {
-            Event::First { to, from, messages, bytes } => {
-                let arrived = self.links.arrive(at, to, bytes);
+            Event::Handed(from, parcel, rank) => {
+                if self.links.hand(from, parcel, rank) {
+                    self.carry(from);
+                }
+            }
+            Event::Free(from) => self.carry(from),
+            Event::First(from, Parcel { to, messages, bytes }) => {
+                let [begins, arrived] = self.links.arrive(at, to, bytes);
+                self.rounds.spend(Part::Links, begins, &messages);
+                self.rounds.spend(Part::Messages, arrived, &messages);
                 self.queue.push(arrived, Event::Arrived { to, from, messages });
             }
             Event::Arrived { to, from, messages } => self.put(to, Input::Arrived(from, messages)),
@@ -211,14 +244,14 @@ impl World<'_> {
         let (now, hardware) = (self.now, self.hardware);
         let input = self.processors[number].waiting.pop_front().unwrap_or(Input::Compute);
         let hears = if matches!(input, Input::Arrived(..)) { hardware.message } else { Duration::ZERO };
-        let turn = self.nodes[number].take(now, input, hardware, self.load);
-        for txn in &turn.placed {
-            if let Some(asked) = self.asked.remove(txn) {
-                self.waited += (now + hears).since(asked);
-                self.answers += 1;
-            }
+        let rank = if matches!(input, Input::Compute) { Rank::Application } else { Rank::Server };
+        if let Input::Arrived(_, messages) = &input {
+            self.rounds.spend(Part::Processors, now, messages);
+            self.rounds.spend(Part::Messages, now + hears, messages);
+            self.rounds.end(messages);
         }
-        let took = self.carry_out(number, hears, turn);
+        let turn = self.nodes[number].take(now, input, hardware, self.load);
+        let took = self.carry_out(number, hears, rank, turn);
         let processor = &mut self.processors[number];
         processor.free = now + took;
         processor.busy += took;
@@ -234,7 +267,7 @@ impl World<'_> {
     }
 
     /// Sends and starts what a node wants. Returns how long that and all before takes its processor.
-    fn carry_out(&mut self, number: usize, hears: Duration, turn: Turn) -> Duration {
+    fn carry_out(&mut self, number: usize, hears: Duration, rank: Rank, turn: Turn) -> Duration {
         let hardware = self.hardware;
         for (upstream, addresses) in turn.opens {
             let to = meeting::connect(&mut self.nodes, number, upstream, &addresses);
@@ -251,7 +284,7 @@ impl World<'_> {
         self.await_disks();
         for (to, messages) in turn.leaving {
             let begins = self.now + took;
-            self.note_questions(begins, &messages);
+            self.rounds.begin(begins, &messages);
             if self.is_free {
                 self.queue.push(begins, Event::Arrived { to, from: number, messages });
                 continue;
@@ -263,25 +296,25 @@ impl World<'_> {
             }
             self.batches += 1;
             self.message_bytes += bytes;
-            let first = self.links.leave(self.now + took, number, bytes);
-            self.queue.push(first, Event::First { to, from: number, messages, bytes });
+            self.rounds.spend(Part::Messages, self.now + took, &messages);
+            self.queue.push(self.now + took, Event::Handed(number, Parcel { to, messages, bytes }, rank));
         }
         took
+    }
+
+    /// A node's link is free: it carries what comes next.
+    fn carry(&mut self, from: usize) {
+        let Some((parcel, first, free)) = self.links.carry(self.now, from) else { return };
+        self.rounds.spend(Part::Links, self.now, &parcel.messages);
+        self.rounds.spend(Part::Messages, first, &parcel.messages);
+        self.queue.push(first, Event::First(from, parcel));
+        self.queue.push(free, Event::Free(from));
     }
 
     /// Puts the next events of the disks in line.
     fn await_disks(&mut self) {
         while let Some((at, event)) = self.disks.poll() {
             self.queue.push(at, Event::Disk(event));
-        }
-    }
-
-    /// Remembers when the sequencer was asked.
-    fn note_questions(&mut self, now: Time, messages: &[Message]) {
-        for message in messages {
-            if let Message::Node(ToNode::Sequence(sequence)) = message {
-                self.asked.insert(sequence.txn, now);
-            }
         }
     }
 
@@ -305,7 +338,7 @@ impl World<'_> {
 
     fn tally(&self) -> Tally {
         let mut sum = Tally::default();
-        for Tally { commits, aborts, retries, writes, spent } in
+        for Tally { commits, aborts, retries, writes, spent, fetching, committing } in
             self.nodes.iter().flat_map(|node| &node.applications).map(|application| application.tally)
         {
             sum.commits += commits;
@@ -313,8 +346,33 @@ impl World<'_> {
             sum.retries += retries;
             sum.writes += writes;
             sum.spent += spent;
+            sum.fetching += fetching;
+            sum.committing += committing;
         }
         sum
+    }
+
+    fn transaction_parts(&self) -> TransactionParts {
+        let Tally { commits, aborts, fetching, committing, .. } = self.tally();
+        let sum = |of: fn(&Node) -> Duration| self.nodes.iter().map(of).sum::<Duration>();
+        let (prepared, logged) = (sum(|node| node.prepared), sum(|node| node.logged));
+        let mean_s = |time: Duration| time.as_secs_f64() / (commits + aborts).max(1) as f64;
+        TransactionParts {
+            pages_s: mean_s(fetching),
+            counts_s: mean_s(prepared),
+            log_s: mean_s(logged),
+            decide_s: mean_s(committing.saturating_sub(prepared + logged)),
+        }
+    }
+
+    fn sequencer_parts(&self) -> SequencerParts {
+        let mean_s = |part: Part| self.rounds.mean_s(|parts| parts.of(part));
+        SequencerParts {
+            messages_s: mean_s(Part::Messages),
+            links_s: mean_s(Part::Links),
+            processors_s: mean_s(Part::Processors),
+            work_s: mean_s(Part::Work),
+        }
     }
 
     fn outcome(&self, clients: usize) -> Outcome {
@@ -327,7 +385,9 @@ impl World<'_> {
             last_s,
             mean_s: done().map(seconds).sum::<f64>() / clients as f64,
             transaction_s: spent.as_secs_f64() / (commits + aborts).max(1) as f64,
-            sequencer_s: self.waited.as_secs_f64() / self.answers.max(1) as f64,
+            parts: self.transaction_parts(),
+            sequencer_s: self.rounds.mean_s(Parts::sum),
+            sequencer_parts: self.sequencer_parts(),
             commits,
             aborts,
             retries,
