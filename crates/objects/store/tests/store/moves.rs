@@ -151,6 +151,30 @@ fn changes_of_other_shards_end_the_link() {
     }
 }
 
+/// A node has a shard for the second time. What it has seen changing there the first time is old by now.
+#[test]
+pub(crate) fn a_shard_that_comes_back_is_judged_by_what_has_changed_elsewhere() {
+    let (mut driver, session) = leaving();
+    let old = driver.store.applied().of(MOVED);
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    driver.store.place(driver.now, &[(MOVED, PEER, Opening(2))]);
+    driver.store.set_incoming(driver.now, &[(MOVED, PEER)]);
+    driver.run();
+    let through = Version(old.0 + 7);
+    let newer =
+        PagesListed { shard: MOVED, through, is_last: true, pages: vec![Held { page: page(0), version: through }] };
+    driver.hear(LINK, newer);
+    driver.hear(LINK, CopiedPage { page: page(0), version: through, image: image("newer") });
+    driver.run();
+    driver.hear(LINK, ShardClosed { shard: MOVED, opening: Opening(2), count: through, next_pages: vec![] });
+    driver.hear(LINK, PagesListed { shard: MOVED, through, is_last: true, pages: vec![] });
+    driver.run();
+    driver.store.open_closed(driver.now, MOVED, Opening(3), through);
+    driver.run();
+    let outcome = driver.commit(session, &txn(1, 2).to(9).write(page(0), 0, old.0, b"stale"));
+    assert!(matches!(outcome, Outcome::Refused(Refusal::Stale(_))), "{outcome:?}");
+}
+
 /// The move is called off while the shard is about to close, and begins again. The target may not have noticed, and
 /// waits for the close.
 #[test]

@@ -7,7 +7,8 @@ use crate::{
 use std::panic;
 use types::{Broken, Rule};
 
-const NOTICED_BY: [(Rule, fn()); 32] = [
+const NOTICED_BY: [(Rule, fn()); 33] = [
+    (Rule::ForgetMoved, moves::a_shard_that_comes_back_is_judged_by_what_has_changed_elsewhere),
     (Rule::ReleaseUnvoted, watched_nodes::a_transaction_without_a_vote_is_released_with_the_link),
     (Rule::SitesBeforeClose, moves::a_shard_is_not_closed_before_its_sites_are_here),
     (Rule::PlaceBeforeLease, watched_nodes::a_node_that_has_closed_a_shard_gives_no_lease_before_it_has_told_its_place),
