@@ -151,7 +151,7 @@ fn changes_of_other_shards_end_the_link() {
     }
 }
 
-/// A node has a shard for the second time. What it has seen changing there the first time is old by now.
+/// A node has a shard for the second time. The changes that it saw there the first time are old by now.
 #[test]
 pub(crate) fn a_shard_that_comes_back_is_judged_by_what_has_changed_elsewhere() {
     let (mut driver, session) = leaving();
