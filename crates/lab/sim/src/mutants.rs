@@ -44,7 +44,8 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 48] = [
+pub const OF_NAMED_TESTS: [Rule; 49] = [
+    Rule::FencePrepared,
     Rule::ForgetMoved,
     Rule::ReleaseUnvoted,
     Rule::SitesBeforeClose,
