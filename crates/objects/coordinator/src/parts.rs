@@ -203,6 +203,10 @@ impl Part {
         self.openings.iter().any(is_over)
     }
 
+    fn moves(&self) -> bool {
+        matches!(self.state, State::Judged(Verdict::Moving))
+    }
+
     fn is_prepared(&self) -> bool {
         matches!(self.state, State::Judged(Verdict::Prepared))
     }
@@ -288,12 +292,12 @@ impl Parts {
 
     /// The parts whose shards move.
     pub(crate) fn moving(&self) -> impl Iterator<Item = &Part> {
-        self.list.iter().filter(|part| matches!(part.state, State::Judged(Verdict::Moving)))
+        self.list.iter().filter(|part| part.moves())
     }
 
     /// Forgets all but the parts whose shards move.
     pub(crate) fn keep_moving(&mut self) {
-        self.list.retain(|part| matches!(part.state, State::Judged(Verdict::Moving)));
+        self.list.retain(|part| part.moves());
     }
 
     /// The verdicts that do not let it commit.

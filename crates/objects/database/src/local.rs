@@ -153,8 +153,8 @@ impl LocalStore {
 
 impl Drop for LocalStore {
     fn drop(&mut self) {
-        // Sessions and timers hold the host for a while. Meanwhile no peer may take it for alive, and the next thing may
-        // be to open the directory again.
+        // Sessions and timers hold the host for a while. Meanwhile no peer may take it for alive, and the next thing
+        // may be to open the directory again.
         self.store.lock().unwrap_or_else(PoisonError::into_inner).stop("it was dropped");
         self.host.abandon();
         drop(self.disk.take());

@@ -26,7 +26,7 @@ impl Master {
         let request = prepare.request.clone();
         let serves = self.shards.serve(&prepare.openings);
         let closes = self.shards.is_closing(&prepare.openings);
-        let awaits_move = self.awaits_move(&prepare.openings);
+        let awaits_move = (!serves || closes) && self.awaits_move(&prepare.openings);
         let ticket = Ticket::new(from, prepare, self.config.limits.reads_per_commit);
         if self.is_closing_down() && ticket.writes() {
             return self.is_busy(&ticket);

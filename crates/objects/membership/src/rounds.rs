@@ -160,7 +160,7 @@ impl Rounds<'_> {
         self.once_free(|| Listener::bind(self.listen), is_taken)
     }
 
-    /// Reads the directory, which the last round may still have, and starts the store.
+    /// Reads the directory, which an earlier process may still have, and starts the store.
     fn start(&self, view: &View, process: &mut dyn Process) -> Result<LocalStore, Failure> {
         make_directory(&self.dir)?;
         let disk = disk::Config { cluster: Some(view.store()), ..self.disk.clone() };
@@ -174,7 +174,7 @@ impl Rounds<'_> {
         self.once_free(|| process.start(&disk, store.clone()), is_taken)
     }
 
-    /// Tries what the last round may stand in the way of.
+    /// Tries what the last round, or an earlier process, may stand in the way of.
     fn once_free<T, E: Into<Failure>>(
         &self,
         mut attempt: impl FnMut() -> Result<T, E>,

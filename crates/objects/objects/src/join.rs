@@ -26,8 +26,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::Open`] with a line that says what is wrong and what to do. Either etcd does not answer, or has no
-    /// such store or node; or the directory is another node's, or an old copy; or the name is in use.
+    /// [`crate::Error::Open`] with a line that says what is wrong and what to do. Either etcd does not answer, or has
+    /// no such store or node; or the directory is another node's, or an old copy; or the name is in use.
     pub fn join(url: &str, dir: impl AsRef<Path>) -> Result<Self> {
         Self::builder().join(url, dir)
     }

@@ -458,8 +458,8 @@ impl Store {
         self.coordinator.refusals()
     }
 
-    /// The share of the log that is taken, by records that were not written back, in percent. With a full log, commits of
-    /// this node wait.
+    /// The share of the log that is taken, by records that were not written back, in percent. With a full log, commits
+    /// of this node wait.
     pub fn log_percent(&self) -> u8 {
         self.log.percent_taken()
     }

@@ -90,7 +90,7 @@ impl Store {
     /// Sets the shards of this node that move, and their new nodes. A shard that is closed already stays closed.
     pub fn set_outgoing(&mut self, now: Time, moves: &[(Shard, NodeId)]) {
         let mut before = core::mem::take(&mut self.outgoing.shards);
-        // The target of a move may change and change back before the first target learns of it, and that one has asked.
+        // The target of a move may change and change back before the first target notices. It has asked for the close.
         let asked = before.iter().filter(|(_, of)| matches!(of.stage, Stage::Asked | Stage::Closing));
         let asked: Vec<_> = asked.map(|(&shard, of)| (shard, of.to)).collect();
         let own = self.config.node;
@@ -154,7 +154,9 @@ impl Store {
     /// A node wants to know which pages of a shard are in the page home. If it has asked for the close before, it has
     /// begun again since.
     pub(crate) fn list_pages(&mut self, now: Time, to: NodeId, list: &ListPages) {
-        self.outgoing.wanted.retain(|shard, by| (*shard, *by) != (list.shard, to));
+        if self.outgoing.wanted.get(&list.shard) == Some(&to) {
+            self.outgoing.wanted.remove(&list.shard);
+        }
         let outgoing = self.outgoing.shards.get_mut(&list.shard).filter(|outgoing| outgoing.to == to);
         if let Some(outgoing) = outgoing.filter(|outgoing| matches!(outgoing.stage, Stage::Asked | Stage::Closing)) {
             outgoing.stage = Stage::Copying;

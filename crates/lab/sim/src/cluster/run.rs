@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use store::{ClosedShard, Store};
 use types::{Broken, Epoch, GoodbyeReason, Incarnation, NodeId, ObjectId, Opening, SessionId, Shard, Time, Version};
 
-/// The step after which nothing more goes wrong, and the steps in which some application must get further then.
+/// The step after which nothing more goes wrong. From there on, some application gets further within so many steps.
 const STORM_STEPS: u64 = 50_000;
 const STEPS_MAX: u64 = 300_000;
 

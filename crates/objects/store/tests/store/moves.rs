@@ -29,6 +29,17 @@ pub(crate) fn leaving_from(mut driver: Driver) -> (Driver, SessionId) {
     (driver, session)
 }
 
+/// The same, where the shard is about to close. It waits for a transaction that the peer coordinates.
+fn closing() -> (Driver, SessionId, TxnId) {
+    let (mut driver, session) = leaving();
+    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
+    let (other, openings) = (request.txn, [(MOVED, Opening(1))].into_iter().collect());
+    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
+    driver.hear(LINK, CloseShard { shard: MOVED });
+    assert_eq!(driver.store.closed_to_move().count(), 0, "something is prepared");
+    (driver, session, other)
+}
+
 fn listed(said: &[ToNode]) -> (Vec<Held>, Version) {
     let [ToNode::PagesListed(PagesListed { shard: MOVED, through, is_last: true, pages })] = said else {
         panic!("expected a list: {said:?}")
@@ -179,11 +190,7 @@ pub(crate) fn a_shard_that_comes_back_is_judged_by_what_has_changed_elsewhere() 
 /// waits for the close.
 #[test]
 fn a_shard_that_moves_again_closes_for_who_has_asked() {
-    let (mut driver, session) = leaving();
-    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
-    let (other, openings) = (request.txn, [(MOVED, Opening(1))].into_iter().collect());
-    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
-    driver.hear(LINK, CloseShard { shard: MOVED });
+    let (mut driver, session, other) = closing();
     let known = driver.store.applied().of(MOVED).0;
     driver.say(session, txn(1, 2).to(9).write(page(0), 2, known, b"new").message());
     driver.run();
@@ -214,15 +221,7 @@ fn a_closed_shard_that_moves_elsewhere_is_told_to_who_has_asked() {
 /// A node that lists the pages again has begun again.
 #[test]
 fn a_shard_is_served_while_its_pages_are_copied_again() {
-    let (mut driver, session) = leaving();
-    driver.hear(LINK, CloseShard { shard: MOVED });
-    assert_eq!(driver.store.closed_to_move().count(), 1, "nothing is prepared");
-    let (mut driver, session_again) = leaving();
-    assert_eq!(session, session_again);
-    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
-    let (other, openings) = (request.txn, [(MOVED, Opening(1))].into_iter().collect());
-    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
-    driver.hear(LINK, CloseShard { shard: MOVED });
+    let (mut driver, _, other) = closing();
     driver.hear(LINK, ListPages { shard: MOVED, above: Version::ZERO });
     driver.hear(LINK, messages::Release { txn: other });
     assert_eq!(driver.store.closed_to_move().count(), 0);
@@ -232,11 +231,7 @@ fn a_shard_is_served_while_its_pages_are_copied_again() {
 /// A shard would be closed for as long as the coordinator of what is prepared there is away.
 #[test]
 fn a_shard_is_served_while_the_node_that_it_moves_to_is_away() {
-    let (mut driver, session) = leaving();
-    let request = txn(7, 1).to(9).write(page(0), 1, 0, b"other").0;
-    let openings = [(MOVED, Opening(1))].into_iter().collect();
-    driver.hear(LINK, Prepare { request: request.into(), among: messages::Among::Alone, openings });
-    driver.hear(LINK, CloseShard { shard: MOVED });
+    let (mut driver, session, _) = closing();
     let known = driver.store.applied().of(MOVED).0;
     driver.say(session, txn(1, 2).to(9).write(page(0), 2, known, b"new").message());
     driver.run();
