@@ -120,8 +120,8 @@ pub enum Rule {
     DropMoved,
     /// A master answers a decision of what it does not have prepared: it has applied it, or gets it from the log.
     AcknowledgeAgain,
-    /// A commit stays in the log until its outcome is remembered, whatever is written back.
-    OutcomeBeforeFree,
+    /// A master names a shard to a fresh transaction when everything that was prepared there is applied or released.
+    FreshSettled,
     /// A node whose lease is over answers nothing that comes after that.
     AnswerWithinLease,
     /// A commit request is sent to one node, and again to that one alone.
@@ -341,7 +341,7 @@ impl Rule {
         Self::PlaceBeforeLease,
         Self::DropMoved,
         Self::AcknowledgeAgain,
-        Self::OutcomeBeforeFree,
+        Self::FreshSettled,
         Self::AnswerWithinLease,
         Self::OneCoordinator,
         Self::HearReply,

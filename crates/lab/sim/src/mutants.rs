@@ -12,9 +12,10 @@ const OF_REORDERING: [Rule; 6] =
     [Rule::InSequence, Rule::RememberAhead, Rule::JoinUp, Rule::InstallCovers, Rule::HelpInSequence, Rule::HoldThrough];
 
 /// The rules of commits over the shards of several nodes.
-const OF_CLUSTERS: [Rule; 24] = [
+const OF_CLUSTERS: [Rule; 25] = [
     Rule::ReplyFirst,
     Rule::StartAtLeast,
+    Rule::FreshSettled,
     Rule::HearReply,
     Rule::OneCoordinator,
     Rule::CleanClose,
@@ -44,7 +45,7 @@ const OF_SHARDS: [Rule; 1] = [Rule::OwnHorizon];
 
 /// The rules that hardly any run puts to the test: named tests of the roles notice their absence, each run both ways
 /// (`NOTICED_HERE` and `NOTICED_BY` in the roles' `tests` folders).
-pub const OF_NAMED_TESTS: [Rule; 49] = [
+pub const OF_NAMED_TESTS: [Rule; 48] = [
     Rule::FencePrepared,
     Rule::ForgetMoved,
     Rule::ReleaseUnvoted,
@@ -56,7 +57,6 @@ pub const OF_NAMED_TESTS: [Rule; 49] = [
     Rule::WaitUndecided,
     Rule::AnswerWithinLease,
     Rule::AcknowledgeAgain,
-    Rule::OutcomeBeforeFree,
     Rule::FetchAtLeast,
     Rule::ShowWhole,
     Rule::CompareAhead,

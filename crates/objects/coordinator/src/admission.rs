@@ -66,7 +66,7 @@ impl Coordinator {
             self.reply(asker.session, txn, outcome, Hears::Worthwhile);
             return true;
         }
-        self.answer_also(asker, txn)
+        self.tell_decided(asker, txn) || self.answer_also(asker, txn)
     }
 
     fn check(&self, from: SessionId, request: &CommitRequest) -> Result<(), Refusal> {

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   CommitRequest --> room ~~> Prepare ~~> Votes -> Sequence ~~> Placed --> log ~~> durable --> Decide ~~> applied
-//!                      |                     |                    |                   ^                      |
-//!                refused: reply        refused: reply          position        commit point                reply
+//!                      |                     |                    |                    |                      |
+//!                refused: reply        refused: reply          position        commit point: reply, or here if its own
+//!                                                                              master has it alone
 //! ```
 //! # How it is called
 //! [`Coordinator::new`], then [`Coordinator::recovered`] for each commit that the log held. From then on, in any order:

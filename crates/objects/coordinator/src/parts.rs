@@ -11,7 +11,8 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use messages::{Among, CommitRequest, Openings, Verdict};
+use alloc::vec::Vec;
+use messages::{Advance, Among, CommitRequest, Openings, Verdict};
 use smallvec::{SmallVec, smallvec};
 use types::{NodeId, Opening, PageId, Shard, Sharding, Vector};
 
@@ -92,6 +93,12 @@ impl Masters {
     pub(crate) fn has_moved(&self, part: &Part) -> bool {
         let known = |shard| self.places.get(&shard).map(|place| place.opening);
         part.openings.iter().any(|&(shard, opening)| known(shard) != Some(opening))
+    }
+
+    /// How a transaction with these counts moves the pages that it writes. The versions before are not known.
+    pub(crate) fn as_counted(&self, request: &CommitRequest, counts: &Vector) -> Vec<Advance> {
+        let of_page = |page| Advance::from_unknown(page, counts.of(self.shard_of(page)));
+        request.writes.iter().map(|delta| of_page(delta.page)).collect()
     }
 
     /// The parts of a transaction that is asked for at once.

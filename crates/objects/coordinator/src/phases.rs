@@ -8,10 +8,13 @@
 //!    whose term is over does no harm.
 //! 4. *Log*: its record goes to the log with the counts. Its durability is the commit point: the commit is applied, and
 //!    its counts shown to any other machine, no earlier (**LogBeforeReply**).
-//! 5. *Decide*: the masters apply it and tell every holder of the changed pages, but for those that get the reply.
-//! 6. *Reply*: it is preceded by the invalidations of all earlier counts and stands for the invalidation of its own. To
-//!    a redirector that has only asked for the outcome it stands for nothing, and comes behind that invalidation too:
-//!    the member that gets the answer may ask its redirector for a page that it has written to (**HearBeforeAnswer**).
+//! 5. *Reply*, if other masters have prepared it: the decision is on its way to them.
+//! 6. *Decide*: the masters apply it and tell every holder of the changed pages, but for those that get the next
+//!    reply.
+//! 7. *Reply*, if the coordinator's own master had it alone: it is preceded by the invalidations of all earlier
+//!    counts and stands for the invalidation of its own. To a redirector that has only asked for the outcome a
+//!    reply stands for nothing, and comes behind that invalidation too: the member that gets the answer may ask its
+//!    redirector for a page that it has written to (**HearBeforeAnswer**).
 
 use crate::parts::{Next, are_above, in_order};
 use crate::under_way::{Deciding, Stage, UnderWay};
@@ -177,41 +180,38 @@ impl Coordinator {
                 self.out.push_back(Output::Release(master, Release { txn }));
             }
         }
-        under_way.stage = Stage::Deciding(Deciding { counts, masters, moved: Vec::new() });
+        under_way.stage = Stage::Deciding(Deciding { counts, masters, is_answered: false });
+        if !is_own {
+            self.answer(txn, Vec::new());
+        }
     }
 
-    /// The master at this node has applied a transaction, which has moved its pages so.
+    /// The master at this node has applied a transaction. One that had it alone says how the pages have moved.
     pub fn applied(&mut self, by: NodeId, txn: TxnId, advances: Vec<Advance>) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         let Stage::Deciding(deciding) = &mut under_way.stage else { return };
         let Some(at) = deciding.masters.iter().position(|&master| master == by) else { return };
         deciding.masters.swap_remove(at);
-        deciding.moved.extend(advances);
         if deciding.masters.is_empty() {
-            let (counts, mut moved) = (mem::take(&mut deciding.counts), mem::take(&mut deciding.moved));
-            if moved.len() < under_way.request.writes.len() {
-                moved = self.as_counted(txn, &counts, &moved);
-            }
-            moved.sort_unstable_by_key(|advance| advance.page);
-            self.finish(txn, moved);
+            self.answer(txn, advances);
+            self.under_way.remove(&txn);
         }
     }
 
-    /// How a transaction has moved the pages that it wrote. A master that was lost before it could say so leaves the
-    /// version before unknown, and the counts say the one after.
-    fn as_counted(&self, txn: TxnId, counts: &Vector, moved: &[Advance]) -> Vec<Advance> {
-        let writes = self.under_way.get(&txn).map_or(&[][..], |of| &of.request.writes);
-        let of_page = |page| {
-            let version = counts.of(self.masters.shard_of(page));
-            let known = moved.iter().find(|advance| advance.page == page).copied();
-            known.unwrap_or_else(|| Advance::from_unknown(page, version))
+    /// Answers all who have asked for a transaction that has committed, unless that was done. If its masters have
+    /// not said how it has moved its pages, the counts say it.
+    fn answer(&mut self, txn: TxnId, mut advances: Vec<Advance>) {
+        let Self { masters, under_way, .. } = self;
+        let Some(UnderWay { request, askers, stage: Stage::Deciding(deciding), .. }) = under_way.get_mut(&txn) else {
+            return;
         };
-        writes.iter().map(|delta| of_page(delta.page)).collect()
-    }
-
-    /// Every master has applied a transaction.
-    fn finish(&mut self, txn: TxnId, advances: Vec<Advance>) {
-        let Some(UnderWay { request, askers, .. }) = self.under_way.remove(&txn) else { return };
+        if mem::replace(&mut deciding.is_answered, true) {
+            return;
+        }
+        if advances.len() < request.writes.len() {
+            advances = masters.as_counted(request, &deciding.counts);
+        }
+        let (answered, askers) = (request.answered, mem::take(askers));
         self.stats.commits += 1;
         let hears_first = !self.config.broken.is(Rule::HearBeforeAnswer);
         for &Asker { session, knows_writes } in &askers {
@@ -220,12 +220,26 @@ impl Coordinator {
                 self.reply(session, txn, Outcome::Committed { pages: advances.clone() }, Hears::Earlier);
             }
         }
-        self.outcomes.remember(txn, request.answered, advances);
+        self.outcomes.remember(txn, answered, advances);
         self.out.push_back(Output::Keep(txn));
         for asker in askers.iter().filter(|asker| !asker.knows_writes && hears_first) {
             let Some(outcome) = self.outcomes.get(txn) else { return };
             self.reply(asker.session, txn, outcome, Hears::All);
         }
+    }
+
+    /// Answers for a transaction that others were answered for, if its masters have yet to apply it: its client was
+    /// forgotten, and is back. Returns whether it is one of these.
+    pub(crate) fn tell_decided(&mut self, asker: Asker, txn: TxnId) -> bool {
+        let Some(UnderWay { request, stage: Stage::Deciding(deciding), .. }) = self.under_way.get(&txn) else {
+            return false;
+        };
+        if !deciding.is_answered {
+            return false;
+        }
+        let pages = self.masters.as_counted(request, &deciding.counts);
+        self.reply(asker.session, txn, Outcome::Committed { pages }, Hears::All);
+        true
     }
 
     /// Withdraws what all those have gone that waited for, and that is not prepared: its client sends it again.

@@ -3,8 +3,7 @@
 use crate::askers::Askers;
 use crate::parts::Parts;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use messages::{Advance, CommitRequest, PageReads};
+use messages::{CommitRequest, PageReads};
 use smallvec::SmallVec;
 use types::{Delta, Map, NodeId, SessionId, SlotNo, Vector, Version};
 
@@ -67,8 +66,8 @@ pub(crate) struct Deciding {
     pub(crate) counts: Vector,
     /// The masters that have yet to apply it.
     pub(crate) masters: SmallVec<[NodeId; 1]>,
-    /// How it has moved pages, as far as its masters have said.
-    pub(crate) moved: Vec<Advance>,
+    /// Those who had asked were told.
+    pub(crate) is_answered: bool,
 }
 
 /// The bytes of memory that a request takes: its writes, and the list of its reads.

@@ -6,7 +6,7 @@ use crate::pages::Prepared;
 use alloc::format;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Abandoned, Advance, Applied, Decide, Invalidation, Release};
+use messages::{Abandoned, Advance, Decide, Invalidation, Release};
 use smallvec::SmallVec;
 use types::{NodeId, Rule, SessionId, Time, TxnId, Vector};
 
@@ -60,7 +60,7 @@ impl Master {
     /// earlier opening, and this one has it, or gets it, from the log (**AcknowledgeAgain**).
     fn acknowledge_again(&mut self, coordinator: NodeId, txn: TxnId) {
         if self.pages.prepared_txn(txn).is_none() && !self.config.broken.is(Rule::AcknowledgeAgain) {
-            self.out.push(Output::Applied(coordinator, Applied { txn, advances: Vec::new() }));
+            self.out.push(Output::Applied(coordinator, txn, Vec::new()));
         }
     }
 
@@ -115,7 +115,7 @@ impl Master {
         self.writeback.has_committed(now);
         self.fetches.has_applied();
         self.distribute(now, txn, &prepared, &advances, replied);
-        self.out.push(Output::Applied(prepared.coordinator, Applied { txn, advances }));
+        self.out.push(Output::Applied(prepared.coordinator, txn, advances));
         !replied.is_empty()
     }
 

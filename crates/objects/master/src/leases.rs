@@ -112,6 +112,11 @@ impl EarlierLeases {
 }
 
 impl Leases {
+    /// Whether a part of a transaction waits for promises.
+    pub(crate) fn is_waiting(&self, txn: TxnId) -> bool {
+        self.waiting.contains_key(&txn)
+    }
+
     /// The session is gone. Its lease continues.
     pub(crate) fn session_ended(&mut self, session: SessionId, broken: Broken) {
         let outlives = !broken.is(Rule::LeasesOutliveSession);

@@ -30,6 +30,7 @@
 //! | `shards`, `moves` | which shards are served, and how one opens; and moves to another node |
 //! | `invalidations` | what is said to a session, and what goes before it |
 //! | `leases` | groups that may validate on their own, and watchers, which learn of each change before it is visible |
+//! | `syncs` | sessions that want everything told which has committed |
 //! | `grant` | which pages exist, and whose the empty ones are |
 //! | `writeback` | from memory to the home |
 //! | `damage` | pages that cannot be read, and what was committed to them |
@@ -64,6 +65,7 @@ mod revalidate;
 mod room;
 mod sessions;
 mod shards;
+mod syncs;
 mod ticket;
 mod turns;
 mod validate;
@@ -90,6 +92,7 @@ use room::Parked;
 use sessions::Sessions;
 pub use sessions::{Kind, SessionState};
 use shards::Shards;
+use syncs::Syncs;
 pub use ticket::Origin;
 use turns::Turns;
 use types::{Broken, Delta, Limits, PageId, Position, Rule, SessionId, Sharding, Time, Vector, Version};
@@ -150,6 +153,7 @@ pub struct Master {
     earlier: EarlierLeases,
     invalidations: Streams<SessionId>,
     fetches: Fetches,
+    syncs: Syncs,
     parked: Parked,
     turns: Turns,
     losses: Losses,
@@ -180,6 +184,7 @@ impl Master {
             earlier: EarlierLeases::default(),
             invalidations: Streams::new(config.invalidation_delay, config.limits),
             fetches: Fetches::default(),
+            syncs: Syncs::default(),
             parked: Parked::default(),
             turns: Turns::default(),
             losses: Losses::default(),
@@ -234,6 +239,7 @@ impl Master {
             return;
         }
         self.serve_at_least();
+        self.answer_settled();
         self.go_on_promised(now);
         self.take_turns(now);
         self.unpark(now);

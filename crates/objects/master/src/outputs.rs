@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use machine::Goodbye;
-use messages::{Applied, CopiedPage, Granted, NotCopied, ToClient, Vote};
-use types::{NodeId, PageId, SessionId, Shard, SlotChange, Vector, Version};
+use messages::{Advance, CopiedPage, Granted, NotCopied, ToClient, Vote};
+use types::{NodeId, PageId, SessionId, Shard, SlotChange, TxnId, Vector, Version};
 
 /// An action that a master wants done.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub enum Output {
     End(SessionId, Goodbye),
     /// Tell the coordinator at this node.
     Vote(NodeId, Vote),
-    /// Tell the coordinator at this node.
-    Applied(NodeId, Applied),
+    /// Tell the coordinator at this node that a transaction is applied, and the own one how it has moved its pages.
+    Applied(NodeId, TxnId, Vec<Advance>),
     /// Tell all coordinators that this shard is served, which may have been about to close.
     Serving(Shard),
     /// Send a node the copy of a page.

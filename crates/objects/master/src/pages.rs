@@ -294,11 +294,15 @@ impl Pages {
         self.prepared.get_mut(&txn)
     }
 
-    /// The prepared transactions that write to a shard and are not decided.
-    pub(crate) fn undecided(&self, shard: Shard) -> impl Iterator<Item = TxnId> + '_ {
+    /// The prepared transactions that write to a shard.
+    pub(crate) fn writes_to(&self, shard: Shard) -> impl Iterator<Item = (TxnId, &Prepared)> + '_ {
         let writes = move |prepared: &Prepared| prepared.writes().any(|delta| self.sharding.of(delta.page) == shard);
-        let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| prepared.decided.is_none() && writes(prepared);
-        self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
+        self.prepared.iter().filter(move |(_, prepared)| writes(prepared)).map(|(&txn, prepared)| (txn, prepared))
+    }
+
+    /// Those of them that are not decided.
+    pub(crate) fn undecided(&self, shard: Shard) -> impl Iterator<Item = TxnId> + '_ {
+        self.writes_to(shard).filter(|(_, prepared)| prepared.decided.is_none()).map(|(txn, _)| txn)
     }
 
     /// The transactions of a coordinator that are prepared and not applied. Some may be decided, and wait for earlier
@@ -306,6 +310,25 @@ impl Pages {
     pub(crate) fn unapplied_of(&self, coordinator: NodeId) -> impl Iterator<Item = TxnId> + '_ {
         let is_meant = move |(_, prepared): &(&TxnId, &Prepared)| prepared.coordinator == coordinator;
         self.prepared.iter().filter(is_meant).map(|(&txn, _)| txn)
+    }
+
+    /// The transactions that are prepared and not applied, by the shards that they write to.
+    pub(crate) fn unapplied(&self, is_meant: impl Fn(TxnId) -> bool) -> BTreeMap<Shard, Vec<TxnId>> {
+        let mut shards = BTreeMap::<_, Vec<_>>::new();
+        for (&txn, prepared) in self.prepared.iter().filter(|(txn, _)| self.has_peers && is_meant(**txn)) {
+            for delta in prepared.writes() {
+                let of_shard = shards.entry(self.sharding.of(delta.page)).or_default();
+                if of_shard.last() != Some(&txn) {
+                    of_shard.push(txn);
+                }
+            }
+        }
+        shards
+    }
+
+    /// Whether a transaction is prepared and not applied.
+    pub(crate) fn is_prepared(&self, txn: TxnId) -> bool {
+        self.prepared.contains_key(&txn)
     }
 
     /// A prepared transaction is decided, and cannot be applied yet.

@@ -193,6 +193,7 @@ impl Master {
         self.leases.session_ended(session, self.config.broken);
         self.invalidations.close(session);
         self.fetches.forget(session);
+        self.syncs.forget(session);
         self.pages.directory().forget_holder(session);
     }
 }

@@ -173,6 +173,12 @@ impl Master {
         self.shards.serves(shard)
     }
 
+    /// Whether a transaction is prepared that writes to a shard, and is not applied. In a store of one node nothing
+    /// of it was acknowledged.
+    pub fn has_unapplied(&self, shard: Shard) -> bool {
+        self.config.has_peers && self.pages.writes_to(shard).next().is_some()
+    }
+
     /// The counts through which each shard is written back that is served here: no log needs what it holds of these.
     pub fn home_through(&self) -> Vector {
         let home = self.pages.home_through();

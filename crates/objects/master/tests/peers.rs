@@ -5,8 +5,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use master::{Config, EarlierLeases, HomePage, Kind, LogState, Master, Opened, Origin, Output};
 use messages::{
-    Among, Applied, CommitRequest, Decide, Openings, PageReads, Prepare, RecalledCommit, Release, Resume, ToClient,
-    Verdict,
+    Among, CommitRequest, Decide, Openings, PageReads, Prepare, RecalledCommit, Release, Resume, ToClient, Verdict,
 };
 use std::cell::Cell;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -113,7 +112,7 @@ impl Peer {
                 Verdict::Moving => format!("{} moving", vote.txn.client.0),
                 Verdict::Withdrawn => format!("{} withdrawn", vote.txn.client.0),
             }),
-            Output::Applied(_, Applied { txn, advances: moved }) => {
+            Output::Applied(_, txn, moved) => {
                 let versions: Vec<_> = moved.iter().map(|moved| moved.version.0).collect();
                 Some(format!("{} applied at {versions:?}", txn.client.0))
             }

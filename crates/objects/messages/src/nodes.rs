@@ -14,9 +14,7 @@ use crate::commit::{DELTA_BYTES_MIN, get_delta, get_refusal, put_delta, put_refu
 use crate::moves::{
     CloseShard, CopiedPage, CopyPages, ListPages, NotCopied, PagesListed, RecentChanges, Serving, ShardClosed,
 };
-use crate::{
-    Advance, Among, CommitRequest, Decide, Openings, PerShard, Placed, Prepare, Release, Sequence, Verdict, Vote,
-};
+use crate::{Among, CommitRequest, Decide, Openings, PerShard, Placed, Prepare, Release, Sequence, Verdict, Vote};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,7 +22,7 @@ use bytes::Bytes;
 use framing::field::{check_count, check_order};
 use framing::{Codec, End, Field, FieldLayout, Layout, Limits, Meta, Reader, Rest, WireError, family, messages};
 use machine::{Goodbye, Upstream};
-use types::limits::{SHARDS_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX, TXN_PAGES_MAX};
+use types::limits::{SHARDS_MAX, TXN_BYTES_MAX, TXN_CHANGES_MAX};
 use types::{ClusterId, Delta, NodeId, Opening, Shard, TxnId, Vector, Version};
 
 family! {
@@ -119,8 +117,6 @@ messages! {
     pub struct Applied {
         /// The transaction.
         pub txn: TxnId,
-        /// How it has moved its pages there.
-        pub advances: Vec<Advance> as Rest<TXN_PAGES_MAX>,
     }
 
     /// The transactions of a coordinator that a master has prepared and not applied: the master's first message on each

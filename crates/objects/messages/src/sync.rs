@@ -7,10 +7,12 @@
 //!     | <--------------- Invalidations     |   everything that has committed here
 //!     | <------- Synced{number, shards}    |   of these shards
 //! ```
-//! A commit is acknowledged when every master has applied it. So what a master says in answer comes behind the changes
-//! of all commits that were acknowledged, to any client, before it was asked. A redirector asks the nodes and passes on
-//! the answer of each. A node that does not serve a shard, because it moves, does not name it: the client asks again
-//! when it learns of the shard's next place.
+//! A commit may be acknowledged before its masters have applied it, but not before they have prepared it. So a
+//! master names a shard when everything is applied or released that was prepared there as the question came. The
+//! answer comes behind the changes of all commits that were acknowledged, to any client, before the question.
+//! Shards where nothing is prepared are named at once, the others in later answers to the same question. A
+//! redirector asks the nodes and passes on the answers of each. A node that does not serve a shard, because it
+//! moves, does not name it: the client asks again when it learns of the shard's next place.
 
 use alloc::vec::Vec;
 use framing::{Rest, messages};
@@ -28,9 +30,10 @@ messages! {
     /// Everything was told that had committed on these shards when it was asked.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Synced {
-        /// The number of the question. A redirector answers one question several times, once for each node.
+        /// The number of the question. One question has several answers: of each node, and for shards that settle
+        /// later.
         pub number: u64,
-        /// The shards that the answering node serves.
+        /// Shards that the answering node serves.
         pub shards: Vec<Shard> as Rest<SHARDS_MAX>,
     }
 }

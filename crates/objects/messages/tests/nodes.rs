@@ -45,7 +45,6 @@ fn vote(verdict: Verdict) -> Vote {
 /// One of each kind, and of each verdict and way of asking.
 fn samples() -> Vec<ToNode> {
     let prepare = |among| Prepare { request: request().into(), among, openings: openings() };
-    let moved = Advance { page: page(1), prev: Version(4), version: Version(5) };
     let commit = RecalledCommit { shard: Shard(4), count: Version(6), deltas: deltas() };
     let held = Held { page: page(1), version: Version(5) };
     vec![
@@ -65,7 +64,7 @@ fn samples() -> Vec<ToNode> {
         vote(Verdict::Withdrawn).into(),
         vote(Verdict::Refused(Refusal::Stale(vec![(page(1), [0].into_iter().collect())]))).into(),
         vote(Verdict::Refused(Refusal::StoreFull)).into(),
-        Applied { txn: TXN, advances: vec![moved] }.into(),
+        Applied { txn: TXN }.into(),
         Sequence { txn: TXN, shards: [Shard(1), Shard(4)].into_iter().collect() }.into(),
         Placed { txn: TXN, counts: vector(&[(1, 5)]) }.into(),
         Unapplied { is_last: true, txns: vec![TXN] }.into(),

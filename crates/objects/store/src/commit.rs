@@ -15,7 +15,7 @@ use coordinator::{Asker, Hears};
 use directory::Urgency;
 use machine::Goodbye;
 use master::{NextPage, Origin};
-use messages::{AskOutcome, CommitReply, CommitRequest, ToNode, Withdraw};
+use messages::{Applied, AskOutcome, CommitReply, CommitRequest, ToNode, Withdraw};
 use types::{ClientId, Position, Rule, Time};
 
 impl Store {
@@ -88,10 +88,7 @@ impl Store {
             }
             Output::Decide(at, decide, _) => self.tell(now, at, ToNode::Decide(decide)),
             Output::Reply(to, reply, hears) => self.reply_outcome(to, reply, hears),
-            Output::Keep(txn) => {
-                self.kept.has_ended(txn);
-                self.sessions.expect_back(now, txn.client);
-            }
+            Output::Keep(txn) => self.sessions.expect_back(now, txn.client),
         }
     }
 
@@ -111,10 +108,10 @@ impl Store {
             Output::End(session, why) => self.end(now, session, why),
             Output::Vote(to, vote) if to == self.config.node => self.coordinator.voted(to, vote),
             Output::Vote(to, vote) => self.tell(now, to, ToNode::Vote(vote)),
-            Output::Applied(to, applied) if to == self.config.node => {
-                self.coordinator.applied(to, applied.txn, applied.advances);
+            Output::Applied(to, txn, advances) if to == self.config.node => {
+                self.coordinator.applied(to, txn, advances);
             }
-            Output::Applied(to, applied) => self.tell(now, to, ToNode::Applied(applied)),
+            Output::Applied(to, txn, _) => self.tell(now, to, ToNode::Applied(Applied { txn })),
             Output::Serving(shard) => self.tell_serving(now, shard),
             Output::Copied(to, copied) => self.tell(now, to, ToNode::CopiedPage(copied)),
             Output::NotCopied(to, page) => self.tell(now, to, ToNode::NotCopied(page)),

@@ -20,12 +20,10 @@ pub(crate) struct Covered {
 }
 
 impl Store {
-    /// The position that a checkpoint taken now covers: everything before the first commit that is not durable, or that
-    /// other nodes have not applied. The last record stays out, as it is never freed.
+    /// The position that a checkpoint taken now covers: everything before the first commit that is not durable. The
+    /// last record stays out, as it is never freed.
     fn coverable(&self) -> Position {
-        let unanswered = self.kept.first_under_way().filter(|_| !self.config.broken.is(Rule::OutcomeBeforeFree));
-        let under_way = [self.in_flight.first(), unanswered];
-        under_way.into_iter().flatten().fold(self.log.last(), Position::min)
+        self.in_flight.first().map_or(self.log.last(), |first| first.min(self.log.last()))
     }
 
     /// Whether a checkpoint taken now would cover more than the last one.

@@ -7,10 +7,8 @@
 //! 1. Prepares are never logged, and a master keeps applied deltas in memory until it writes them back. So the log of
 //!    the coordinator is the only durable place of a commit, until each of its shards says that it is written back.
 //! 2. The log is freed in order, as far as nothing is needed (**FreeAfterHome**).
-//! 3. A commit that a master has yet to apply has no outcome that a checkpoint could keep. It stays in the log
-//!    (**OutcomeBeforeFree**): its shards may all have written it back by then, and its client has no answer.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use types::{Map, Position, Shard, TxnId, Vector, Version};
 
 /// The commits, and how far each shard is written back.
@@ -19,35 +17,13 @@ pub(crate) struct Kept {
     records: VecDeque<(Position, TxnId)>,
     counts: Map<TxnId, Vector>,
     home: Vector,
-    /// The commits of this life whose outcome is not remembered yet.
-    under_way: BTreeMap<TxnId, Position>,
-    first_under_way: BTreeSet<Position>,
 }
 
 impl Kept {
     /// The log has a commit at this position, or is about to.
     pub(crate) fn push(&mut self, position: Position, txn: TxnId, counts: Vector) {
-        self.recovered(position, txn, counts);
-        self.under_way.insert(txn, position);
-        self.first_under_way.insert(position);
-    }
-
-    /// The log held a commit at this position, and its outcome is remembered.
-    pub(crate) fn recovered(&mut self, position: Position, txn: TxnId, counts: Vector) {
         self.records.push_back((position, txn));
         self.counts.insert(txn, counts);
-    }
-
-    /// The outcome of a transaction is remembered.
-    pub(crate) fn has_ended(&mut self, txn: TxnId) {
-        if let Some(position) = self.under_way.remove(&txn) {
-            self.first_under_way.remove(&position);
-        }
-    }
-
-    /// The position of the oldest commit whose outcome is not remembered.
-    pub(crate) fn first_under_way(&self) -> Option<Position> {
-        self.first_under_way.first().copied()
     }
 
     /// The counts of a commit of the log.

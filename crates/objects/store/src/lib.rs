@@ -517,7 +517,7 @@ impl Store {
             ToServer::Ack(ack) => self.master.ack(from, &ack),
             ToServer::Grant(grant) => self.grant(from, grant),
             ToServer::Sync(sync) => {
-                self.sync(now, from, sync);
+                self.master.sync(from, sync);
                 Ok(())
             }
             ToServer::Revalidate(revalidate) => {

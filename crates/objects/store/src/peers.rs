@@ -191,7 +191,7 @@ impl Store {
                 return self.master.decide(now, from, decide, [].into_iter().collect());
             }
             ToNode::Vote(vote) => self.coordinator.voted(from, vote),
-            ToNode::Applied(applied) => self.coordinator.applied(from, applied.txn, applied.advances),
+            ToNode::Applied(applied) => self.coordinator.applied(from, applied.txn, Vec::new()),
             ToNode::Sequence(sequence) => {
                 if let Some(sequencer) = &mut self.sequencer {
                     let placed = sequencer.handle(sequence);

@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use machine::Goodbye;
-use messages::{Elsewhere, Fetch, NodeAt, Placement, Resume, Sync, Synced};
+use messages::{Elsewhere, Fetch, NodeAt, Placement, Resume};
 use types::limits::GRANTED_PAGES_MAX;
 use types::{GoodbyeReason, NodeId, PageRange, Shard, Time};
 
@@ -140,14 +140,6 @@ impl Store {
         let granted = resume.grants.iter().copied().flat_map(PageRange::pages).take(GRANTED_PAGES_MAX + 1);
         let grants = PageRange::join(granted.filter(|page| is_there(*page)));
         self.master.resumed(now, from, &Resume { horizon, pages, grants, ..*resume })
-    }
-
-    /// A session wants everything told that has committed on the shards that are served here: a commit is acknowledged
-    /// when its masters have applied it, so that is in the session's stream.
-    pub(crate) fn sync(&mut self, now: Time, from: SessionId, Sync { number }: Sync) {
-        let all = (0..self.config.sharding.shards().get()).map(Shard);
-        let shards = all.filter(|&shard| self.master.serves(shard)).collect();
-        self.reply(now, from, Synced { number, shards });
     }
 
     /// A session wants pages.

@@ -94,7 +94,7 @@ impl Store {
             let version = |page| counts.of(self.config.sharding.of(page));
             let moved = deltas.iter().map(|delta| Advance::from_unknown(delta.page, version(delta.page))).collect();
             self.coordinator.recovered(txn, answered, moved);
-            return self.kept.recovered(position, txn, counts);
+            return self.kept.push(position, txn, counts);
         }
         if self.config.broken.is(Rule::CountsInRecord) {
             counts = self.recovery.following(&counts);

@@ -84,7 +84,6 @@ impl Message {
             Self::Node(ToNode::Prepare(prepare)) => judge(&prepare.request),
             // The coordinator takes note of it, and its own master judges it.
             Self::Server(ToServer::Commit(request)) => pages(request.reads.len()) + judge(request),
-            Self::Node(ToNode::Applied(applied)) => pages(applied.advances.len()),
             Self::Server(ToServer::Fetch(fetch)) => pages(fetch.pages.len()),
             Self::Client(ToClient::Page(_)) => page + copy,
             Self::Client(ToClient::Invalidations(invalidations)) => pages(invalidations.items.len()),

@@ -61,7 +61,7 @@ pub struct TransactionParts {
     pub counts_s: f64,
     /// Until its record was durable.
     pub log_s: f64,
-    /// Until all masters had applied it and the application had the answer.
+    /// Until the application had the answer.
     pub decide_s: f64,
 }
 

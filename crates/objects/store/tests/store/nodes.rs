@@ -3,8 +3,8 @@
 use crate::driver::{CLUSTER, Driver, Txn, txn};
 use machine::{Machine, Parcel, Port, UpstreamId};
 use messages::{
-    AskOutcome, Fetch, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence, ToClient,
-    ToNode, ToServer, Unapplied, Verdict, Vote,
+    Advance, AskOutcome, Fetch, Home, NodeHello, Outcome, Placed, Prepare, Recall, Recalled, RecalledCommit, Sequence,
+    Sync, ToClient, ToNode, ToServer, Unapplied, Verdict, Vote,
 };
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -200,7 +200,7 @@ pub(crate) fn the_log_keeps_what_another_shard_has_not_written_back() {
     let mut driver = opened();
     log_on_both(&mut driver);
     driver.run();
-    driver.hear(LINK, ToNode::Applied(messages::Applied { txn: TXN, advances: vec![] }));
+    driver.hear(LINK, ToNode::Applied(messages::Applied { txn: TXN }));
     driver.pass(Duration::from_secs(2));
     let holds = |driver: &Driver| driver.has_record(|record| matches!(record, Record::Commit(_)));
     assert!(driver.home(page(0)).is_some(), "its own shard is written back");
@@ -230,7 +230,7 @@ fn a_log_that_another_node_needs_makes_commits_wait() {
         let txn = TxnId { number, ..TXN };
         driver.hear(LINK, ToNode::Vote(Vote::prepared(txn, Vector::new())));
         driver.run();
-        driver.hear(LINK, ToNode::Applied(messages::Applied { txn, advances: vec![] }));
+        driver.hear(LINK, ToNode::Applied(messages::Applied { txn }));
         assert!(matches!(driver.outcome(session), Some(Outcome::Committed { .. })), "commit {number}");
         driver.pass(Duration::from_secs(2));
         driver.run();
@@ -244,10 +244,74 @@ fn a_log_that_another_node_needs_makes_commits_wait() {
     assert!(said.iter().any(|said| matches!(said, ToNode::Prepare(_))), "the commit that waited is prepared: {said:?}");
 }
 
-/// Both shards have written the commit back, but the peer's word that it has applied it was lost with the link. Its
-/// client has no answer yet, and the coordinator is restarted.
 #[test]
-pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
+fn a_commit_on_several_nodes_is_answered_when_its_record_is_durable() {
+    let mut driver = opened();
+    let session = log_on_both(&mut driver);
+    assert_eq!(driver.outcome(session), None);
+    driver.run();
+    let said = driver.said_on(LINK);
+    assert!(matches!(&said[..], [ToNode::Decide(_)]), "the peer has yet to apply it: {said:?}");
+    let count = Epoch(1).first();
+    let mut moved = [0, 1].map(|shard| Advance { page: page(shard), prev: count.before(), version: count });
+    moved.sort_unstable_by_key(|moved| moved.page);
+    assert_eq!(driver.outcome(session), Some(Outcome::Committed { pages: moved.to_vec() }));
+    driver.hear(LINK, ToNode::Applied(messages::Applied { txn: TXN }));
+    assert_eq!(driver.outcome(session), None, "it is answered once");
+    driver.say(session, AskOutcome { txn: TXN });
+    assert_eq!(driver.outcome(session), Some(Outcome::Committed { pages: moved.to_vec() }));
+}
+
+/// Has the peer's transaction prepared, which writes to the node's own shard.
+fn prepare_for_peer(driver: &mut Driver) -> TxnId {
+    let Txn(request) = txn(2, 1).write(page(0), 1, 0, b"x");
+    let (among, txn) = (messages::Among::AtOnce { writes: true }, request.txn);
+    driver.hear(LINK, Prepare { request: request.into(), among, openings: openings(0, 1) });
+    txn
+}
+
+/// The peer has answered its client, and its decision is on the way.
+#[test]
+pub(crate) fn a_shard_is_named_when_what_was_prepared_there_is_applied() {
+    let mut driver = opened();
+    let session = driver.join(1, 1);
+    driver.fetch(session, page(0));
+    let txn = prepare_for_peer(&mut driver);
+    let named = |said: &[ToClient]| -> Vec<_> {
+        let word = |message: &ToClient| match message {
+            ToClient::Synced(synced) => Some((synced.number, synced.shards.clone())),
+            ToClient::Invalidations(_) => Some((0, vec![])),
+            _ => None,
+        };
+        said.iter().filter_map(word).collect()
+    };
+    driver.say(session, Sync { number: 1 });
+    assert_eq!(named(&driver.take(session)), [(1, vec![])]);
+    driver.hear(LINK, messages::Decide { txn, counts: vector(&[(0, 9)]) });
+    driver.run();
+    assert_eq!(named(&driver.take(session)), [(0, vec![]), (1, vec![Shard(0)])], "behind the change");
+    driver.say(session, Sync { number: 2 });
+    assert_eq!(named(&driver.take(session)), [(2, vec![Shard(0)])]);
+}
+
+/// A client may know a count from the reply of another node, before the decision is here.
+#[test]
+fn evidence_of_what_is_prepared_is_not_of_the_future() {
+    let mut driver = opened();
+    let session = driver.join(1, 1);
+    prepare_for_peer(&mut driver);
+    let request = |number| txn(1, number).to(9).read(page(0), 1, 9);
+    driver.say(session, request(1).message());
+    assert_eq!(driver.ended(session), None);
+    driver.hear(LINK, messages::Release { txn: TxnId { client: types::ClientId(2), number: 1 } });
+    driver.say(session, request(2).message());
+    assert_eq!(driver.ended(session), Some(GoodbyeReason::Malformed));
+}
+
+/// Both shards have written the commit back, the peer's word that it has applied it was lost with the link, and the
+/// coordinator is restarted.
+#[test]
+fn an_outcome_outlives_its_record() {
     let mut driver = opened();
     log_on_both(&mut driver);
     driver.run();
@@ -269,13 +333,12 @@ pub(crate) fn the_log_keeps_what_has_no_outcome_yet() {
 #[test]
 pub(crate) fn a_shard_closes_when_nothing_is_prepared_and_all_is_written_back() {
     let mut driver = opened();
-    let Txn(request) = txn(2, 1).write(page(0), 1, 0, b"x");
-    let (among, txn) = (messages::Among::AtOnce { writes: true }, request.txn);
-    driver.hear(LINK, Prepare { request: request.into(), among, openings: openings(0, 1) });
+    let txn = prepare_for_peer(&mut driver);
     driver.store.close(driver.now);
     driver.run();
     assert!(!driver.is_closed(), "it waits for the decision");
     let Txn(late) = self::txn(2, 2).write(page(0), 2, 0, b"x");
+    let among = messages::Among::AtOnce { writes: true };
     let said = driver.hear(LINK, Prepare { request: late.into(), among, openings: openings(0, 1) });
     assert!(matches!(&said[..], [.., ToNode::Vote(Vote { verdict: Verdict::Busy, .. })]), "{said:?}");
     driver.hear(LINK, messages::Decide { txn, counts: vector(&[(0, 9)]) });

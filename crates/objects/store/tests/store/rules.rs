@@ -8,6 +8,7 @@ use std::panic;
 use types::{Broken, Rule};
 
 const NOTICED_BY: [(Rule, fn()); 33] = [
+    (Rule::FreshSettled, nodes::a_shard_is_named_when_what_was_prepared_there_is_applied),
     (Rule::ForgetMoved, moves::a_shard_that_comes_back_is_judged_by_what_has_changed_elsewhere),
     (Rule::ReleaseUnvoted, watched_nodes::a_transaction_without_a_vote_is_released_with_the_link),
     (Rule::SitesBeforeClose, moves::a_shard_is_not_closed_before_its_sites_are_here),
@@ -17,7 +18,6 @@ const NOTICED_BY: [(Rule, fn()); 33] = [
     (Rule::CopyAfterClose, moves::a_shard_arrives_with_all_that_its_master_had_as_it_closed),
     (Rule::AnswerWithinLease, nodes::a_node_whose_lease_is_over_answers_nothing),
     (Rule::CleanClose, nodes::a_shard_closes_when_nothing_is_prepared_and_all_is_written_back),
-    (Rule::OutcomeBeforeFree, nodes::the_log_keeps_what_has_no_outcome_yet),
     (Rule::AwaitAllLogs, nodes::a_shard_opens_when_every_log_has_told),
     (Rule::AwaitAppended, nodes::a_record_on_its_way_to_the_log_is_told),
     (Rule::ForgetAfterDecide, nodes::a_node_that_is_back_knows_what_it_has_committed_from_its_log),
