@@ -6,3 +6,4 @@ pub(crate) mod reactor;
 pub(crate) mod read_batch;
 pub(crate) mod runtime;
 pub(crate) mod serving;
+pub(crate) mod stand_by;

@@ -1,5 +1,6 @@
 //! A host: the machines of a process with their connections, as the process uses it.
 
+use crate::host::caller::Caller;
 use crate::host::clock::Clock;
 use crate::host::core::{Core, HostEnd};
 use crate::host::failure;
@@ -8,6 +9,7 @@ use crate::lock::{Lock, Rank};
 use crate::sessions::peer_family::PeerFamily;
 use crate::sessions::upstreams::Upstreams;
 use crate::threads::runtime::Runtime;
+use crate::threads::stand_by::StandBy;
 use crate::transport::counters::Tally;
 use machine::{Driver, Event, Hosted, Local, RoleId, Status, Waiter};
 use std::fmt;
@@ -106,11 +108,14 @@ impl Host {
 
     /// The server in the adjoining host is there: this machine, its client, begins a session unless it has one.
     pub fn meet_adjoining(&self, role: RoleId) {
+        let reactor = self.runtime.reactor().cloned();
+        self.core.role(role).set_caller(reactor.map(|reactor| Arc::new(StandBy::new(reactor)) as Arc<dyn Caller>));
         self.core.tell_of_adjoining(role, Local::There);
     }
 
     /// The server in the adjoining host is gone, and with it the session of this machine.
     pub fn part_from_adjoining(&self, role: RoleId) {
+        self.core.role(role).set_caller(None);
         self.core.tell_of_adjoining(role, Local::Gone);
     }
 

@@ -40,6 +40,11 @@ impl AdaptiveSpin {
         Self { window: LEAST, rests_until: Instant::now(), since: None }
     }
 
+    /// Spins for as long as any thread does.
+    pub(crate) fn longest() -> Self {
+        Self { window: MOST, ..Self::new() }
+    }
+
     /// Spins until `found` finds something; says whether it did. A caller that sleeps then says by
     /// [`AdaptiveSpin::woken`] when that is over.
     pub(crate) fn find(&mut self, mut found: impl FnMut() -> bool) -> bool {

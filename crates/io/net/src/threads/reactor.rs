@@ -192,6 +192,20 @@ impl Reactor {
         found
     }
 
+    /// Another thread takes part for as long as it spins, or until it is woken, and does what comes of the first events
+    /// that it finds. Returns whether it has found any, or was woken.
+    pub(crate) fn help(&self, batch: &mut ReadBatch, spin: &mut AdaptiveSpin, woken: &dyn Fn() -> bool) -> bool {
+        let (mut events, mut has_events) = (Events::new(), false);
+        let found = spin.find(|| {
+            has_events = self.poller.wait(&mut events, Some(Duration::ZERO));
+            has_events || woken()
+        });
+        if has_events {
+            batch.take(&self.told(&events), || self.go_away());
+        }
+        found
+    }
+
     fn stand_in(&self) {
         let (mut reader, mut seen) = (Reader::new(), 0);
         while !self.poller.is_stopped() {
