@@ -28,8 +28,9 @@ struct Place {
 pub(crate) struct Masters {
     sharding: Sharding,
     own: NodeId,
-    /// Where the shards of a store of several nodes are. In a store of one node they are at the coordinator's own.
-    places: BTreeMap<Shard, Place>,
+    /// Where the shards of a store of several nodes are, by shard. In a store of one node they are at the coordinator's
+    /// own.
+    places: Vec<Option<Place>>,
     /// The nodes to which there is no link.
     away: BTreeSet<NodeId>,
 }
@@ -37,13 +38,17 @@ pub(crate) struct Masters {
 impl Masters {
     /// All shards are at this node.
     pub(crate) fn new(sharding: Sharding, own: NodeId) -> Self {
-        Self { sharding, own, places: BTreeMap::new(), away: BTreeSet::new() }
+        Self { sharding, own, places: Vec::new(), away: BTreeSet::new() }
     }
 
     /// A shard is at this node in this opening, unless a later one is known. Returns whether it has had an earlier one.
     pub(crate) fn place(&mut self, shard: Shard, node: NodeId, opening: Opening) -> bool {
         let place = Place { node, opening };
-        let known = self.places.entry(shard).or_insert(place);
+        let at = usize::from(shard.0);
+        if self.places.len() <= at {
+            self.places.resize(at + 1, None);
+        }
+        let known = self.places[at].get_or_insert(place);
         let is_news = known.opening < opening;
         if known.opening <= opening {
             *known = place;
@@ -82,16 +87,20 @@ impl Masters {
 
     /// The node of a shard, and its opening there.
     pub(crate) fn shard_at(&self, shard: Shard) -> Option<(NodeId, Opening)> {
-        self.places.get(&shard).map(|place| (place.node, place.opening))
+        self.place_at(shard).map(|place| (place.node, place.opening))
+    }
+
+    fn place_at(&self, shard: Shard) -> Option<Place> {
+        *self.places.get(usize::from(shard.0))?
     }
 
     fn of(&self, shard: Shard) -> NodeId {
-        self.places.get(&shard).map_or(self.own, |place| place.node)
+        self.place_at(shard).map_or(self.own, |place| place.node)
     }
 
     /// Whether a shard of the part has another opening by now.
     pub(crate) fn has_moved(&self, part: &Part) -> bool {
-        let known = |shard| self.places.get(&shard).map(|place| place.opening);
+        let known = |shard| self.place_at(shard).map(|place| place.opening);
         part.openings.iter().any(|&(shard, opening)| known(shard) != Some(opening))
     }
 
@@ -115,7 +124,10 @@ impl Masters {
                 groups.push(master);
             }
         }
-        let part_of = |page| groups.iter().position(|&group| group == self.of(self.shard_of(page)));
+        let part_of = |page| {
+            let master = self.of(self.shard_of(page));
+            groups.iter().position(|&group| group == master)
+        };
         Parts { in_turn: false, list: self.split(request, &groups, part_of) }
     }
 
@@ -140,21 +152,28 @@ impl Masters {
         masters: &[NodeId],
         part_of: impl Fn(PageId) -> Option<usize>,
     ) -> SmallVec<[Part; 1]> {
-        let part = |(at, &master): (usize, &NodeId)| {
-            let request = if masters.len() == 1 {
-                request.clone()
-            } else {
-                let reads = request.reads.iter().filter(|reads| part_of(reads.page) == Some(at));
-                let writes = request.writes.iter().filter(|delta| part_of(delta.page) == Some(at));
-                let (txn, incarnation, answered) = (request.txn, request.incarnation, request.answered);
-                let (reads, writes) = (reads.cloned().collect(), writes.cloned().collect());
-                Arc::new(CommitRequest { txn, incarnation, answered, reads, writes })
-            };
-            let opening = |shard| Some((shard, self.places.get(&shard)?.opening));
+        let part = |(&master, request): (&NodeId, Arc<CommitRequest>)| {
+            let opening = |shard| Some((shard, self.place_at(shard)?.opening));
             let openings = self.shards(&request).into_iter().filter_map(opening).collect();
             Part { master, request, openings, state: State::Unasked }
         };
-        masters.iter().enumerate().map(part).collect()
+        if let [only] = masters {
+            return smallvec![part((only, request.clone()))];
+        }
+        let (txn, incarnation, answered) = (request.txn, request.incarnation, request.answered);
+        let none = || CommitRequest { txn, incarnation, answered, reads: Vec::new(), writes: Vec::new() };
+        let mut requests: Vec<_> = masters.iter().map(|_| none()).collect();
+        for reads in &request.reads {
+            if let Some(at) = part_of(reads.page) {
+                requests[at].reads.push(reads.clone());
+            }
+        }
+        for delta in &request.writes {
+            if let Some(at) = part_of(delta.page) {
+                requests[at].writes.push(delta.clone());
+            }
+        }
+        masters.iter().zip(requests.into_iter().map(Arc::new)).map(part).collect()
     }
 
     /// The shards that a transaction touches, in order.
