@@ -20,7 +20,8 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
     fn add(self, after: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = after.as_secs().saturating_mul(1_000_000_000).saturating_add(after.subsec_nanos().into());
+        Self(self.0.saturating_add(nanos))
     }
 }
 

@@ -41,22 +41,21 @@ impl Vector {
         self.counts.iter().map(|(_, count)| count.number()).sum()
     }
 
-    /// Raises the count of a shard to this one if it is lower.
-    pub fn raise(&mut self, shard: Shard, count: Version) {
+    /// Raises the count of a shard to this one if it is lower. Returns whether it was.
+    pub fn raise(&mut self, shard: Shard, count: Version) -> bool {
         match self.place(shard) {
-            Ok(at) => self.counts[at].1 = self.counts[at].1.max(count),
-            Err(_) if count == Version::ZERO => {}
+            Ok(at) if self.counts[at].1 >= count => return false,
+            Ok(at) => self.counts[at].1 = count,
+            Err(_) if count == Version::ZERO => return false,
             Err(at) => self.counts.insert(at, (shard, count)),
         }
+        true
     }
 
     /// Raises each count to the other vector's if it is lower. Returns whether one was.
     pub fn join(&mut self, other: &Self) -> bool {
-        let rises = !self.reaches(other);
-        for &(shard, count) in &other.counts {
-            self.raise(shard, count);
-        }
-        rises
+        let raise = |rises, &(shard, count): &(Shard, Version)| self.raise(shard, count) || rises;
+        other.counts.iter().fold(false, raise)
     }
 
     /// Returns the vector with the higher of both counts for each shard.
@@ -82,7 +81,12 @@ impl Vector {
     }
 
     fn place(&self, shard: Shard) -> Result<usize, usize> {
-        self.counts.binary_search_by_key(&shard, |&(of, _)| of)
+        match self.counts.last() {
+            // Counts mostly come in order.
+            Some(&(last, _)) if last < shard => Err(self.counts.len()),
+            Some(_) => self.counts.binary_search_by_key(&shard, |&(of, _)| of),
+            None => Err(0),
+        }
     }
 }
 

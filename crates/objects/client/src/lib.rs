@@ -243,7 +243,9 @@ impl Client {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         for at in self.nodes.all() {
-            self.session_timeout(now, at);
+            if self.nodes[at].session.poll_timeout().is_some_and(|due| due <= now) {
+                self.session_timeout(now, at);
+            }
         }
         if self.nodes[At::HOME].session.is_live() && self.group.find_at().is_some_and(|at| at <= now) {
             self.find_leader(now);

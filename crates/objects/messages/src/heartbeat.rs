@@ -30,7 +30,7 @@ impl Heartbeat {
     /// When the next ping is due: a third of the silence after either side was last heard, and no sooner after the last
     /// one.
     pub fn ping_at(&self, limits: SessionLimits) -> Time {
-        self.sent.min(self.heard).max(self.pinged) + limits.silence() / 3
+        self.sent.min(self.heard).max(self.pinged) + limits.ping_after()
     }
 
     /// When the other side should be taken for dead.
@@ -41,7 +41,7 @@ impl Heartbeat {
     /// Whether this side has pinged when it was to. One that has not did not run, and so could not hear the other side
     /// either: whose the silence was it cannot say.
     pub fn has_pinged(&self, now: Time, limits: SessionLimits) -> bool {
-        now < self.ping_at(limits) + limits.silence() / 3
+        now < self.ping_at(limits) + limits.ping_after()
     }
 }
 

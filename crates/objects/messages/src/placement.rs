@@ -10,9 +10,9 @@
 //! A client has a session with every node. It asks the node for a page that has its shard.
 
 use crate::group::{ADDRESS_BYTES, TEXT_BYTES_MIN, get_address, put_address};
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use framing::field::check_count;
 use framing::{Field, Layout, Limits, Meta, Reader, WireError, messages};
@@ -58,11 +58,15 @@ messages! {
 impl Placement {
     /// Refuses a placement that leaves a shard without a node, or does not name the node `own` that says it.
     pub fn check(&self, sharding: Sharding, own: Option<NodeId>) -> Result<(), Goodbye> {
-        let all: BTreeSet<_> = self.nodes.iter().map(|node| node.node).collect();
-        let is_whole = self.shards.len() == usize::from(sharding.shards().get())
-            && self.shards.iter().all(|(node, _)| all.contains(node))
-            && own.is_some_and(|own| all.contains(&own))
-            && all.len() == self.nodes.len();
+        let most = self.nodes.iter().map(|node| usize::from(node.node.0)).max();
+        let mut all = vec![false; most.map_or(0, |most| most + 1)];
+        let is_new = |node: &NodeAt| !core::mem::replace(&mut all[usize::from(node.node.0)], true);
+        let are_different = self.nodes.iter().all(is_new);
+        let is_named = |node: NodeId| all.get(usize::from(node.0)).is_some_and(|is_named| *is_named);
+        let is_whole = are_different
+            && self.shards.len() == usize::from(sharding.shards().get())
+            && self.shards.iter().all(|&(node, _)| is_named(node))
+            && own.is_some_and(is_named);
         if !is_whole {
             let text = format!("expected a node for each of {} shards, got {self:?}", sharding.shards());
             return Err(Goodbye::malformed(text));

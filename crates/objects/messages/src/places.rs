@@ -1,6 +1,6 @@
 //! Which node of the store has which page.
 
-use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 use types::{Opening, PageId, Shard, Sharding, Vector};
 
@@ -43,7 +43,12 @@ pub struct Places {
 impl Places {
     /// Each shard is at this node, in this opening, in the order of the shards.
     pub fn new(sharding: Sharding, places: Vec<(At, Opening)>) -> Self {
-        let nodes = places.iter().map(|(at, _)| at.0).collect::<BTreeSet<_>>().len();
+        let most = places.iter().map(|(at, _)| at.place()).max();
+        let mut has_shards = vec![false; most.map_or(0, |most| most + 1)];
+        for (at, _) in &places {
+            has_shards[at.place()] = true;
+        }
+        let nodes = has_shards.into_iter().filter(|has_shards| *has_shards).count();
         let (at, openings) = places.into_iter().unzip();
         Self { sharding: Some(sharding), at, openings, nodes }
     }

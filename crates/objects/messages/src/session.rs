@@ -122,6 +122,11 @@ impl SessionLimits {
     pub fn silence(self) -> Duration {
         Duration::from_millis(u64::from(self.silence_ms.max(3)))
     }
+
+    /// The silence after which a ping is due.
+    pub fn ping_after(self) -> Duration {
+        Duration::from_nanos(u64::from(self.silence_ms.max(3)) * 1_000_000 / 3)
+    }
 }
 
 fields! {

@@ -85,7 +85,10 @@ impl<T> StoreNodes<T> {
 
     /// The node at the other end of a connection, unless that was closed.
     pub fn find(&self, upstream: UpstreamId) -> Option<At> {
-        self.all().find(|&at| self[at].upstream == upstream)
+        // They are numbered as nodes are added, until one of them is opened again.
+        let first = usize::try_from(upstream.0).ok().filter(|&first| first < self.list.len()).map(At::new);
+        let is_it = |at: &At| self[*at].upstream == upstream;
+        first.filter(is_it).or_else(|| self.all().find(is_it))
     }
 
     /// The node of this number in the store.
@@ -149,7 +152,11 @@ impl<T> StoreNodes<T> {
             let known = self.places.since(shard, opening);
             known.unwrap_or_else(|| (self.find_id(id).unwrap_or(At::HOME), opening))
         };
-        let places = Places::new(sharding, (0..).map(Shard).zip(&placement.shards).map(place_of).collect());
+        let told = || (0..).map(Shard).zip(&placement.shards);
+        if told().all(|(shard, &(_, opening))| self.places.since(shard, opening).is_some()) {
+            return changes;
+        }
+        let places = Places::new(sharding, told().map(place_of).collect());
         self.revision += u64::from(places != self.places);
         self.places = places;
         changes

@@ -317,8 +317,10 @@ impl<E> Upstream<E> {
         if !self.is_up() {
             return None;
         }
+        let due = self.heartbeat.silent_at(self.limits);
+        let due = ping_at.map_or(due, |at| due.min(at));
         let piggyback_at = self.piggyback_at.filter(|_| self.is_live());
-        piggyback_at.into_iter().chain(ping_at).chain([self.heartbeat.silent_at(self.limits)]).min()
+        Some(piggyback_at.map_or(due, |at| due.min(at)))
     }
 
     /// The action that is due besides what waits for the next message, where pings are sent at `ping_at`, if at all.
