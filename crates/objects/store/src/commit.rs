@@ -80,7 +80,7 @@ impl Store {
             Output::Prepare(at, _, prepare) => self.tell(now, at, ToNode::Prepare(prepare)),
             Output::Withdraw(at, txn) => self.tell(now, at, ToNode::Withdraw(Withdraw { txn })),
             Output::Release(at, release) => self.tell(now, at, ToNode::Release(release)),
-            Output::Sequence(sequence) => self.want_counts(now, sequence),
+            Output::Sequence(sequence) => self.want_counts(sequence),
             Output::Log(record) => self.log(now, record),
             Output::Decide(at, decide, replied) if at == self.config.node => {
                 let decided = self.master.decide(now, at, decide, replied);

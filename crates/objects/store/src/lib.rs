@@ -22,7 +22,7 @@
 //! | `room` | room in the log, and the requests that wait for it |
 //! | `log`, `in_flight`, `freeing` | which position, what of it is durable, what is still needed |
 //! | `lives` | the lives of the process, and leases that were given before a restart |
-//! | `links`, `peers` | connections to other nodes; what is said there |
+//! | `links`, `peers`, `questions` | connections to other nodes; what is said there; when the sequencer is asked |
 //! | `placement` | where the other nodes are, and which has which shard, for clients |
 //! | `lease` | how long the node may speak |
 //! | `openings`, `kept` | shards that open; what of the log other nodes need |
@@ -57,6 +57,7 @@ mod outgoing;
 mod outputs;
 mod peers;
 mod placement;
+mod questions;
 mod recovery;
 mod room;
 mod sessions;
@@ -562,6 +563,7 @@ impl Store {
                 break;
             }
         }
+        self.ask_for_counts(now);
         self.copy_incoming(now);
         self.open_to_clients(now);
         self.grant_between(now);

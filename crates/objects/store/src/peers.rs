@@ -10,6 +10,7 @@
 //! 2. A role says where its message goes. A message to the node itself is a function call.
 
 use crate::Store;
+use crate::questions::Questions;
 use ::machine::Goodbye;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -35,11 +36,14 @@ pub(crate) struct Peers {
     sequencer: NodeId,
     /// The counts that other nodes asked for before this one has learned that it is elected: they may learn it first.
     early: BTreeMap<NodeId, Vec<Sequence>>,
+    /// The counts that this node asks another one for.
+    questions: Questions,
 }
 
 impl Peers {
     pub(crate) fn new(own: NodeId) -> Self {
-        Self { unapplied: BTreeMap::new(), sequencer: own, early: BTreeMap::new() }
+        let questions = Questions::default();
+        Self { unapplied: BTreeMap::new(), sequencer: own, early: BTreeMap::new(), questions }
     }
 }
 
@@ -59,7 +63,7 @@ impl Store {
         self.tell(now, node, ToNode::Home(Home { through: self.master.home_through() }));
         self.recall_from(now, node);
         if node == self.peers.sequencer {
-            self.coordinator.sequence_again();
+            self.sequence_again();
         }
         self.follow_up(now);
     }
@@ -112,8 +116,14 @@ impl Store {
     /// Another sequencer serves.
     pub fn follow_sequencer(&mut self, now: Time, at: NodeId) {
         self.peers.sequencer = at;
-        self.coordinator.sequence_again();
+        self.sequence_again();
         self.follow_up(now);
+    }
+
+    /// The sequencer is asked for everything that it has not answered.
+    fn sequence_again(&mut self) {
+        self.peers.questions.forget();
+        self.coordinator.sequence_again();
     }
 
     /// This node's sequencer serves in a term of its own.
@@ -138,13 +148,20 @@ impl Store {
     }
 
     /// A transaction wants its counts from the sequencer.
-    pub(crate) fn want_counts(&mut self, now: Time, sequence: Sequence) {
+    pub(crate) fn want_counts(&mut self, sequence: Sequence) {
         match &mut self.sequencer {
             Some(sequencer) if self.peers.sequencer == self.config.node => {
                 let placed = sequencer.handle(sequence);
                 self.coordinator.placed(&placed);
             }
-            _ => self.tell(now, self.peers.sequencer, ToNode::Sequence(sequence)),
+            _ => self.peers.questions.wait(sequence),
+        }
+    }
+
+    /// Asks for the counts that transactions want, unless questions are under way.
+    pub(crate) fn ask_for_counts(&mut self, now: Time) {
+        for sequence in self.peers.questions.take() {
+            self.tell(now, self.peers.sequencer, ToNode::Sequence(sequence));
         }
     }
 
@@ -206,7 +223,10 @@ impl Store {
                     early.push(sequence);
                 }
             }
-            ToNode::Placed(placed) => self.coordinator.placed(&placed),
+            ToNode::Placed(placed) => {
+                self.peers.questions.answered(placed.txn);
+                self.coordinator.placed(&placed);
+            }
             ToNode::Unapplied(Unapplied { is_last, txns }) => {
                 let all = self.peers.unapplied.entry(from).or_default();
                 all.extend(txns);

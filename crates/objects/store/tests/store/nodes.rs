@@ -413,6 +413,43 @@ fn a_sequencer_serves_in_its_own_life() {
     assert!(driver.hear(LINK, sequence()).is_empty());
 }
 
+/// Commits whose sequencer is at the peer ask it together, when it has answered those before. If it changes or its link
+/// is lost, they are all asked for again.
+#[test]
+fn commits_ask_the_sequencer_of_another_node_together_when_it_has_answered() {
+    let mut driver = opened();
+    driver.store.follow_sequencer(driver.now, PEER);
+    let session = driver.join(1, 1);
+    driver.said_on(LINK);
+    let wants = |driver: &mut Driver, slot: u16| {
+        let request = txn(1, u64::from(slot)).to(9).write(page(0), slot, 0, b"new");
+        driver.say(session, request.message());
+    };
+    let asked = |said: Vec<ToNode>| -> Vec<u64> {
+        let number = |message| if let ToNode::Sequence(sequence) = message { Some(sequence.txn.number) } else { None };
+        said.into_iter().filter_map(number).collect()
+    };
+    let placed = |number, count| {
+        let counts = vector(&[(0, Epoch(1).first().0 + count)]);
+        ToNode::Placed(Placed { txn: TxnId { number, ..TXN }, counts })
+    };
+    wants(&mut driver, 1);
+    assert_eq!(asked(driver.said_on(LINK)), [1]);
+    wants(&mut driver, 2);
+    wants(&mut driver, 3);
+    assert_eq!(asked(driver.said_on(LINK)), [] as [u64; 0]);
+    assert_eq!(asked(driver.hear(LINK, placed(1, 1))), [2, 3]);
+    wants(&mut driver, 4);
+    assert_eq!(asked(driver.hear(LINK, placed(2, 2))), [] as [u64; 0]);
+    driver.store.follow_sequencer(driver.now, PEER);
+    assert_eq!(asked(driver.said_on(LINK)), [3, 4], "of its next term");
+    driver.store.link_is_down(driver.now, LINK);
+    assert_eq!(asked(say_hello(&mut driver)), [3, 4], "on the next link");
+    assert_eq!(asked(driver.hear(LINK, placed(3, 3))), [] as [u64; 0]);
+    wants(&mut driver, 5);
+    assert_eq!(asked(driver.hear(LINK, placed(4, 4))), [5]);
+}
+
 /// The peer is gone. Its part of a commit is refused at once, and commits on other shards continue.
 #[test]
 fn commits_on_the_shards_of_a_node_that_is_away_are_refused_as_busy() {
