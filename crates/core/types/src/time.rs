@@ -19,6 +19,7 @@ impl Time {
 
 impl Add<Duration> for Time {
     type Output = Self;
+    #[inline]
     fn add(self, after: Duration) -> Self {
         let nanos = after.as_secs().saturating_mul(1_000_000_000).saturating_add(after.subsec_nanos().into());
         Self(self.0.saturating_add(nanos))

@@ -43,7 +43,11 @@ impl Vector {
 
     /// Raises the count of a shard to this one if it is lower. Returns whether it was.
     pub fn raise(&mut self, shard: Shard, count: Version) -> bool {
-        match self.place(shard) {
+        self.raise_at(self.place(shard), shard, count)
+    }
+
+    fn raise_at(&mut self, place: Result<usize, usize>, shard: Shard, count: Version) -> bool {
+        match place {
             Ok(at) if self.counts[at].1 >= count => return false,
             Ok(at) => self.counts[at].1 = count,
             Err(_) if count == Version::ZERO => return false,
@@ -54,8 +58,13 @@ impl Vector {
 
     /// Raises each count to the other vector's if it is lower. Returns whether one was.
     pub fn join(&mut self, other: &Self) -> bool {
-        let raise = |rises, &(shard, count): &(Shard, Version)| self.raise(shard, count) || rises;
-        other.counts.iter().fold(false, raise)
+        let (mut rises, mut from) = (false, 0);
+        for &(shard, count) in &other.counts {
+            let place = self.place_from(from, shard);
+            rises |= self.raise_at(place, shard, count);
+            from = place.map_or_else(|at| at, |at| at + 1);
+        }
+        rises
     }
 
     /// Returns the vector with the higher of both counts for each shard.
@@ -77,7 +86,12 @@ impl Vector {
 
     /// Returns whether no count is lower than the other vector's.
     pub fn reaches(&self, other: &Self) -> bool {
-        other.counts.iter().all(|&(shard, count)| self.of(shard) >= count)
+        let mut from = 0;
+        other.counts.iter().all(|&(shard, count)| {
+            let place = self.place_from(from, shard);
+            from = place.unwrap_or_else(|at| at);
+            place.is_ok_and(|at| self.counts[at].1 >= count)
+        })
     }
 
     fn place(&self, shard: Shard) -> Result<usize, usize> {
@@ -86,6 +100,19 @@ impl Vector {
             Some(&(last, _)) if last < shard => Err(self.counts.len()),
             Some(_) => self.counts.binary_search_by_key(&shard, |&(of, _)| of),
             None => Err(0),
+        }
+    }
+
+    /// The place of a shard behind all those before `from`: that place itself, as a rule, where two vectors have the
+    /// same shards.
+    fn place_from(&self, from: usize, shard: Shard) -> Result<usize, usize> {
+        match self.counts.get(from) {
+            Some(&(of, _)) if of < shard => {
+                let rest = self.counts[from + 1..].binary_search_by_key(&shard, |&(of, _)| of);
+                rest.map(|at| from + 1 + at).map_err(|at| from + 1 + at)
+            }
+            Some(&(of, _)) if of == shard => Ok(from),
+            Some(_) | None => Err(from),
         }
     }
 }

@@ -29,11 +29,13 @@ impl Heartbeat {
 
     /// When the next ping is due: a third of the silence after either side was last heard, and no sooner after the last
     /// one.
+    #[inline]
     pub fn ping_at(&self, limits: SessionLimits) -> Time {
         self.sent.min(self.heard).max(self.pinged) + limits.ping_after()
     }
 
     /// When the other side should be taken for dead.
+    #[inline]
     pub fn silent_at(&self, limits: SessionLimits) -> Time {
         self.heard + limits.silence()
     }

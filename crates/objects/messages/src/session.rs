@@ -119,11 +119,13 @@ impl SessionLimits {
     pub const UNTOLD: Self = Self { fetches: 1, commits: 1, silence_ms: 10_000 };
 
     /// The silence after which the other side is considered dead.
+    #[inline]
     pub fn silence(self) -> Duration {
         Duration::from_millis(u64::from(self.silence_ms.max(3)))
     }
 
     /// The silence after which a ping is due.
+    #[inline]
     pub fn ping_after(self) -> Duration {
         Duration::from_nanos(u64::from(self.silence_ms.max(3)) * 1_000_000 / 3)
     }

@@ -116,16 +116,19 @@ impl<E> Upstream<E> {
     }
 
     /// How far it is.
+    #[inline]
     pub fn phase(&self) -> &Phase<E> {
         &self.phase
     }
 
     /// Whether anything may be asked for.
+    #[inline]
     pub fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Live)
     }
 
     /// Whether it has begun and not ended.
+    #[inline]
     pub fn is_up(&self) -> bool {
         !matches!(self.phase, Phase::Down | Phase::Over(_))
     }
@@ -276,6 +279,7 @@ impl<E> Upstream<E> {
     }
 
     /// When a ping is due.
+    #[inline]
     pub fn ping_at(&self) -> Time {
         self.heartbeat.ping_at(self.limits)
     }
@@ -313,6 +317,7 @@ impl<E> Upstream<E> {
     }
 
     /// When something is due, where pings are sent at `ping_at`, if at all.
+    #[inline]
     pub fn next_due(&self, ping_at: Option<Time>) -> Option<Time> {
         if !self.is_up() {
             return None;
