@@ -11,6 +11,7 @@ mod figures;
 mod machines;
 mod runs;
 
+use self::figures::WHOLE;
 use self::runs::Runs;
 use crate::pace::{Pace, Step};
 use crate::{Result, Row};
@@ -37,7 +38,7 @@ pub fn multicomputer(
         (name, asked)
     });
     let loads: Vec<_> = loads.into_iter().filter(|(_, asked)| !asked.is_empty()).collect();
-    let parts = loads.iter().map(|(name, asked)| ((*name).to_owned(), figures::seconds(name, asked))).collect();
+    let parts = loads.iter().map(|(name, asked)| ((*name).to_owned(), figures::seconds(&WHOLE, name, asked))).collect();
     let pace = Pace::new(time, parts, progress);
     for (name, asked) in &loads {
         pace.begin(name);
@@ -45,10 +46,10 @@ pub fn multicomputer(
             let is_asked = asked.iter().any(|figure| figure.to_string() == row.figure);
             if is_asked { found(row) } else { Ok(()) }
         };
-        let runs = Runs::new(&pace, figures::seconds(name, asked));
+        let runs = Runs::new(&pace, figures::seconds(&WHOLE, name, asked));
         match *name {
-            "scale-up" => figures::scale_up(&runs, asked, &mut found)?,
-            _ => figures::speed_up(&runs, asked, &mut found)?,
+            "scale-up" => figures::scale_up(&WHOLE, &runs, asked, &mut found)?,
+            _ => figures::speed_up(&WHOLE, &runs, asked, &mut found)?,
         }
     }
     Ok(())
