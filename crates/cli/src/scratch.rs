@@ -81,7 +81,7 @@ impl Drop for Scratch {
 
 /// Removes a folder. A file that cannot be removed stays, and the command is over. Work that was left alone may be
 /// about to fail and may still make a file, so the removal is tried again.
-fn remove(path: &Path) {
+pub(crate) fn remove(path: &Path) {
     for _ in 0..TRIES {
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
             break;

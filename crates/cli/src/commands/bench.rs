@@ -9,14 +9,16 @@ use crate::error::only_for;
 use crate::lab::Lab;
 use crate::nodes::EtcdChoice;
 use crate::output::{self, Output};
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 use bench::{Apart, Beside, Case, Line, Newcomer, Place, SiteFigure, SiteSizes};
-use std::fs::File;
+use std::fs::{File, create_dir};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     refuse_idle_options(args)?;
+    let scratch = Scratch::with_way_through(None, &args.dir, "bench")?;
+    scratch.remove_on_signal()?;
     let mut lines = Vec::new();
     let mut found = |line: Line| {
         output.line(&line.to_json(), &line)?;
@@ -26,14 +28,14 @@ pub(super) fn run(args: &BenchArgs, output: &mut Output) -> Result {
     match (args.case, &args.lab) {
         // It needs a crew, which the other cases do not.
         (Some(BenchCase::LeasedWriters), Some(lab)) => {
-            in_scratch(&args.dir, |dir, progress| found(leased_writers::measure(dir, lab, progress)?))?;
+            in_scratch(&scratch, |dir, progress| found(leased_writers::measure(dir, lab, progress)?))?;
         }
         (Some(BenchCase::Nodes), _) => {
             let gib = args.gib.unwrap_or(1.0);
             let etcd = EtcdChoice::of(args.etcd.as_ref())?;
-            in_scratch(&args.dir, |dir, progress| nodes::measure(dir, &etcd, gib, progress, &mut found))?;
+            in_scratch(&scratch, |dir, progress| nodes::measure(dir, &etcd, gib, progress, &mut found))?;
         }
-        _ => cases(args).into_iter().try_for_each(|case| measure(case, args, &mut found))?,
+        _ => cases(args).into_iter().try_for_each(|case| measure(case, args, &scratch, &mut found))?,
     }
     match &args.out {
         Some(out) => write(&lines, out),
@@ -113,21 +115,23 @@ fn site_figure(figure: BenchFigure) -> SiteFigure {
     }
 }
 
-fn measure(case: Case, args: &BenchArgs, found: &mut dyn FnMut(Line) -> Result) -> Result {
+fn measure(case: Case, args: &BenchArgs, scratch: &Scratch, found: &mut dyn FnMut(Line) -> Result) -> Result {
     let program = std::env::current_exe()?;
     let apart = args.lab.as_ref().map(|lab| apart(lab, &program)).transpose()?;
-    in_scratch(&args.dir, |dir, progress| {
+    in_scratch(scratch, |dir, progress| {
         let fabric = args.fabric.clone();
         bench::measure(case, &Place { program, dir: dir.to_owned(), apart, fabric }, progress, found)
     })
 }
 
-/// Measures in a folder that goes afterwards.
-fn in_scratch(dir: &Path, measure: impl FnOnce(&Path, &dyn Fn(&str)) -> Result) -> Result {
-    let scratch = Scratch::with_way_through(None, dir, "bench")?;
+/// Measures one case in a folder of its own, whose room the next one may need.
+fn in_scratch(scratch: &Scratch, measure: impl FnOnce(&Path, &dyn Fn(&str)) -> Result) -> Result {
+    let dir = scratch.path().join("case");
+    create_dir(&dir)?;
     let spinner = output::spinner("measuring");
-    let measured = measure(scratch.path(), &|what| spinner.set_message(what.to_owned()));
+    let measured = measure(&dir, &|what| spinner.set_message(what.to_owned()));
     spinner.finish_and_clear();
+    scratch::remove(&dir);
     measured
 }
 

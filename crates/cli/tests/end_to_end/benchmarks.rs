@@ -1,6 +1,7 @@
 //! A benchmark as a user runs it, with the smallest sizes. The bounds of durations are for a quiet machine to judge.
 
-use crate::program::{Folder, thorp};
+use crate::program::{Folder, spawn, thorp};
+use fixtures::{Signal, until};
 use serde_json::Value;
 
 #[test]
@@ -35,6 +36,21 @@ fn each_figure_of_published_files_is_measured() {
     assert!(of("spread").iter().all(|line| line["over_changed"].as_f64() > Some(1.0)), "{printed}");
     // 100 files in each of 10 revisions, and the directories that lead to them.
     assert!(of("collection")[0]["removed_chunks"].as_u64() >= Some(1000), "{printed}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_benchmark_that_is_told_to_stop_leaves_nothing() {
+    let folder = Folder::new();
+    let benchmark = spawn(&["bench", "commit", "--dir", &folder.file("")]);
+    let has_begun = || {
+        let made: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        made.iter().any(|path| path.join("case").exists())
+    };
+    until("it measures", has_begun);
+    let ended = benchmark.end_by(Signal::TERM).unwrap();
+    assert!(!ended.status.success(), "{ended:?}");
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }

@@ -90,7 +90,7 @@ impl Vector {
         other.counts.iter().all(|&(shard, count)| {
             let place = self.place_from(from, shard);
             from = place.unwrap_or_else(|at| at);
-            place.is_ok_and(|at| self.counts[at].1 >= count)
+            place.map_or(Version::ZERO, |at| self.counts[at].1) >= count
         })
     }
 

@@ -230,7 +230,7 @@ fn explain(figure: &str, name: &str, nodes: usize, all: &Outcomes, found: Found<
         ("until prepared", |outcome| outcome.parts.counts_s - sequencer_s(outcome)),
         ("until the sequencer had answered", sequencer_s),
         ("until the log was written", |outcome| outcome.parts.log_s),
-        ("until applied and answered", |outcome| outcome.parts.decide_s),
+        ("until answered", |outcome| outcome.parts.decide_s),
     ];
     for (what, of) in parts {
         say(&format!("a transaction, {what}"), "ms", &|outcome| 1e3 * of(outcome))?;
