@@ -186,7 +186,7 @@ impl Coordinator {
         }
     }
 
-    /// The master at this node has applied a transaction. One that had it alone says how the pages have moved.
+    /// The master at this node has applied a transaction, and says how the pages have moved if it had it alone.
     pub fn applied(&mut self, by: NodeId, txn: TxnId, advances: Vec<Advance>) {
         let Some(under_way) = self.under_way.get_mut(&txn) else { return };
         let Stage::Deciding(deciding) = &mut under_way.stage else { return };

@@ -66,7 +66,7 @@ pub(crate) struct Deciding {
     pub(crate) counts: Vector,
     /// The masters that have yet to apply it.
     pub(crate) masters: SmallVec<[NodeId; 1]>,
-    /// Those who had asked were told.
+    /// Whether its askers were answered.
     pub(crate) is_answered: bool,
 }
 

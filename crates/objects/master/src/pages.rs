@@ -300,7 +300,7 @@ impl Pages {
         self.prepared.iter().filter(move |(_, prepared)| writes(prepared)).map(|(&txn, prepared)| (txn, prepared))
     }
 
-    /// Those of them that are not decided.
+    /// The prepared transactions that write to a shard and are not decided.
     pub(crate) fn undecided(&self, shard: Shard) -> impl Iterator<Item = TxnId> + '_ {
         self.writes_to(shard).filter(|(_, prepared)| prepared.decided.is_none()).map(|(txn, _)| txn)
     }

@@ -8,7 +8,8 @@
 //! ```
 //! A commit may be acknowledged before its masters learn of that, and it was prepared by then. So a shard is *settled*
 //! for a question when all transactions are applied or released that were prepared there as the question came
-//! (**FreshSettled**). Those that wait for promises have no vote of this master, and nobody has acknowledged them.
+//! (**FreshSettled**). Without a vote of this master, as long as a transaction waits for promises, it cannot be
+//! acknowledged.
 
 use crate::Master;
 use alloc::collections::BTreeMap;

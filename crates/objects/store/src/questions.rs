@@ -1,5 +1,5 @@
-//! The questions for the sequencer of another node. While some are under way, further ones wait, and leave together when
-//! the last of those is answered.
+//! The questions for the sequencer of another node. While some are under way, further ones wait, and leave together
+//! when the last of those is answered.
 //!
 //! ```text
 //!   n1                            n0, sequencer

@@ -192,8 +192,8 @@ impl Reactor {
         found
     }
 
-    /// Another thread takes part for as long as it spins, or until it is woken, and does what comes of the first events
-    /// that it finds. Returns whether it has found any, or was woken.
+    /// Another thread takes part for as long as it spins, or until it is woken, and handles the first events that it
+    /// finds. Returns whether it has found any, or was woken.
     pub(crate) fn help(&self, batch: &mut ReadBatch, spin: &mut AdaptiveSpin, woken: &dyn Fn() -> bool) -> bool {
         let (mut events, mut has_events) = (Events::new(), false);
         let found = spin.find(|| {

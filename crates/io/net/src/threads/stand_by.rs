@@ -8,8 +8,8 @@
 //! that receives that, and flushes the log, would have to wake this one. So the thread looks for events itself for a
 //! while, and what it finds it does to the end, as the reactor's threads do: any thread may take any event.
 //!
-//! It spins, and does not wait for the sockets asleep: they are the reactor's, which is to be woken by what arrives for
-//! others. Where answers take longer than a thread spins, as between distant nodes, it tries that rarely.
+//! It spins, and does not sleep until something arrives: messages for others should wake a thread of the reactor. Where
+//! answers take longer than a thread spins, as between distant nodes, it tries that rarely.
 
 use crate::host::caller::Caller;
 use crate::lock::{Lock, Rank};
@@ -19,7 +19,7 @@ use crate::threads::read_batch::ReadBatch;
 use std::fmt;
 use std::sync::Arc;
 
-/// After so many spins in vain, one after another, only one wait in so many begins with a spin.
+/// After this many spins in a row that found nothing, one wait in [`RARELY`] begins with a spin.
 const VAIN_MAX: u32 = 8;
 const RARELY: u32 = 64;
 
@@ -27,7 +27,7 @@ const RARELY: u32 = 64;
 struct Helper {
     batch: ReadBatch,
     spin: AdaptiveSpin,
-    /// The spins in vain since the last that was not, and the waits that began without one.
+    /// The spins that found nothing since the last that did, and the waits that began without one.
     vain: u32,
 }
 
@@ -93,7 +93,6 @@ mod tests {
         // Its own readers would take the events.
         let reactor = Reactor::start(0, None).unwrap();
         let stand_by = StandBy::new(reactor.clone());
-        // A spin that has yielded to a thread that computes is none, and in vain.
         looks(&stand_by, VAIN_MAX, u32::MAX);
         assert_eq!(looks(&stand_by, RARELY - VAIN_MAX, u32::MAX), 0, "these waits begin without one");
         stand_by.helper.lock().spin = AdaptiveSpin::longest();
