@@ -164,3 +164,26 @@ impl Redirector {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_asked_a_bounded_number_of_questions() {
+        let mut syncs = NodeSyncs::default();
+        let most = ASKED_MAX as u64;
+        for number in 1..=most + 1 {
+            syncs.add(SessionId(number), number);
+            let members = syncs.next().expect("the last has an answer for some shards");
+            syncs.asked.insert(number, Asked { members, settled: BTreeSet::new() });
+            syncs.add(SessionId(0), number);
+            assert!(syncs.next().is_none(), "it has no answer yet");
+            syncs.forget(SessionId(0));
+            syncs.is_under_way = false;
+        }
+        assert_eq!(syncs.asked.len(), ASKED_MAX);
+        let (_, last) = syncs.asked.last_key_value().expect("there are some");
+        assert_eq!(last.members, [most, most + 1].map(|number| (SessionId(number), number)).into());
+    }
+}

@@ -294,6 +294,21 @@ pub(crate) fn a_shard_is_named_when_what_was_prepared_there_is_applied() {
     assert_eq!(named(&driver.take(session)), [(2, vec![Shard(0)])]);
 }
 
+#[test]
+fn a_session_has_a_bounded_number_of_questions_that_wait() {
+    let mut driver = opened();
+    let session = driver.join(1, 1);
+    let txn = prepare_for_peer(&mut driver);
+    (1..=20).for_each(|number| driver.say(session, Sync { number }));
+    driver.take(session);
+    driver.hear(LINK, messages::Decide { txn, counts: vector(&[(0, 9)]) });
+    driver.run();
+    let number = |message: &ToClient| if let ToClient::Synced(synced) = message { Some(synced.number) } else { None };
+    let answered: Vec<_> = driver.take(session).iter().filter_map(number).collect();
+    let expected: Vec<_> = (1..=15).chain([20]).collect();
+    assert_eq!(answered, expected, "the last serves those whose place it has taken");
+}
+
 /// A client may know a count from the reply of another node, before the decision is here.
 #[test]
 fn evidence_of_what_is_prepared_is_not_of_the_future() {
