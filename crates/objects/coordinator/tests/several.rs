@@ -155,6 +155,21 @@ fn a_commit_on_two_nodes_goes_through_its_phases() {
     assert!(coordinator.is_idle() && wants(&mut coordinator).is_empty());
 }
 
+/// A client was gone for so long that its outcomes are forgotten, and is back before a master has applied its commit.
+#[test]
+fn a_commit_that_is_decided_is_answered_again_until_it_is_applied() {
+    let mut coordinator = both_prepared();
+    coordinator.placed(&counted());
+    coordinator.durable(TXN);
+    wants(&mut coordinator);
+    coordinator.forget(TXN.client);
+    assert!(coordinator.commit(SESSION, request(&[0, 1], &[0, 1])).is_none(), "it does not begin again");
+    assert_eq!(wants(&mut coordinator), ["committed [0, 1]"]);
+    coordinator.applied(OWN, TXN, vec![]);
+    coordinator.applied(PEER, TXN, vec![]);
+    assert!(coordinator.is_idle() && wants(&mut coordinator).is_empty());
+}
+
 #[test]
 fn a_commit_on_one_shard_asks_its_master_alone() {
     let mut coordinator = coordinator();
