@@ -3,7 +3,9 @@
 use crate::followed_sites::Farm;
 use crate::mounts::{Mount, compare, names};
 use crate::program::thorp;
-use crate::written_mounts::{exercises_files, passes_the_tests_of_posix, unpacks_an_archive, written_with};
+use crate::written_mounts::{
+    exercises_files, makes_empty_files, passes_the_tests_of_posix, unpacks_an_archive, written_with,
+};
 use fixtures::mounts::has_fuse;
 use fixtures::until;
 use rustix::process::Signal;
@@ -231,4 +233,9 @@ fn a_file_of_a_private_mount_is_exercised() {
 #[test]
 fn an_archive_is_unpacked_in_a_private_mount() {
     unpacks_an_archive(&["--private"], publish_all);
+}
+
+#[test]
+fn a_new_private_file_without_content_takes_attributes_and_is_never_missing() {
+    makes_empty_files(&["--private"], publish_all);
 }

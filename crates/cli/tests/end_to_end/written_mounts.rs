@@ -8,14 +8,16 @@ use crate::program::{Folder, tool};
 use fixtures::installed::run;
 use fixtures::mounts::has_fuse;
 use fixtures::{Process, until};
+use rustix::fs::{XattrFlags, fsetxattr, getxattr};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A farm with a site, and a mount of it that can be written.
 fn written(name: &str) -> (Farm, Mount) {
@@ -326,4 +328,43 @@ pub(crate) fn unpacks_an_archive(more: &[&str], publish: impl FnOnce(&Farm, &Mou
     publish(&farm, &mount);
     let other = Mount::new(&farm, farm.address, "other", &["--write"]);
     compare(&mount.at, &other.at);
+}
+
+#[test]
+fn a_new_file_without_content_takes_attributes_and_is_never_missing() {
+    makes_empty_files(&[], |_, _| ());
+}
+
+/// Makes files without content in a mount with these arguments, changes their attributes before and behind their close,
+/// and compares them with what others see behind `publish`.
+pub(crate) fn makes_empty_files(more: &[&str], publish: impl FnOnce(&Farm, &Mount)) {
+    if !has_fuse() {
+        return;
+    }
+    let (farm, mount) = written_with("one", more);
+    let at = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let file = File::create(mount.path("dir/held")).unwrap();
+    file.set_permissions(Permissions::from_mode(0o604)).unwrap();
+    fchown(&file, Some(7), Some(8)).unwrap();
+    fsetxattr(&file, "user.kind", b"new", XattrFlags::empty()).unwrap();
+    file.set_modified(at).unwrap();
+    drop(file);
+    let found = fs::metadata(mount.path("dir/held")).unwrap();
+    assert_eq!((found.mode() & 0o777, found.uid(), found.gid(), found.mtime()), (0o604, 7, 8, 1_000_000_000));
+    run("touch", [mount.path("dir/touched").to_str().unwrap()]).unwrap();
+    // The kernel tells a mount of a close when the program has gone on.
+    for made in 0..100 {
+        let path = mount.path(&format!("dir/made-{made}"));
+        File::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(names(&mount.path("dir")).len(), made + 4);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+    publish(&farm, &mount);
+    let other = Mount::new(&farm, farm.address, "other", &["--write"]);
+    until("the other one has all", || names(&other.path("dir")).len() == 103);
+    compare(&mount.at, &other.at);
+    let mut kind = [0; 8];
+    let bytes = getxattr(other.path("dir/held"), "user.kind", &mut kind).unwrap();
+    assert_eq!(&kind[..bytes], b"new");
 }

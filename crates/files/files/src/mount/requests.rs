@@ -151,9 +151,11 @@ impl Mounted {
             BadName::TooLong => NoAnswer::Error(Errno::ENAMETOOLONG),
             BadName::Empty | BadName::Dots | BadName::Separator => NoAnswer::NOT_FOUND,
         })?;
+        // A draft leaves its place once a revision has the file, so it is looked for before the revision is.
+        let draft = self.new_at(directory, &name);
         let (directory_in, top) = self.directory(directory, wait)?;
         let revision = directory_in.revision;
-        if let Some(draft) = self.new_at(directory, &name) {
+        if let Some(draft) = draft {
             lock(&self.nodes).given_again(draft.inode);
             return Ok((self.known_for(revision, top), self.attributes(draft.inode)?));
         }
@@ -256,6 +258,8 @@ impl Mounted {
             let directory = OpenDirectory { inode, above, listed_in: None, entries, session: None };
             return Ok(self.handles.add(Handle::Directory(Arc::new(directory))));
         }
+        // Drafts before the revision, as in a lookup.
+        let mut new: Vec<_> = self.writes.iter().flat_map(|writes| writes.new_in(inode)).collect();
         let (directory_in, top) = self.directory(inode, wait)?;
         self.check_fresh(directory_in)?;
         let number = directory_in.revision.number;
@@ -267,8 +271,8 @@ impl Mounted {
         let listed = Tree::new(self.origin.source(), directory_in.revision.root).entries(directory_in.node);
         let listed = listed.map_err(|error| self.failed(FilesError::from(error).into()));
         let listed = listed.inspect_err(|_| session.into_iter().for_each(|number| self.origin.end(number)))?;
-        let new = self.writes.iter().flat_map(|writes| writes.new_in(inode));
-        let new = new.map(|(name, inode)| Listed::New(name, inode));
+        new.retain(|(name, _)| listed.binary_search_by(|(other, _)| other.cmp(name)).is_err());
+        let new = new.into_iter().map(|(name, inode)| Listed::New(name, inode));
         let entries = listed.into_iter().map(|(name, entry)| Listed::Entry(name, entry)).chain(new).collect();
         let above = lock(&self.nodes).above(inode);
         let listed_in = Some((directory_in.revision, top));

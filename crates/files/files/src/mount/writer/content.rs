@@ -277,12 +277,15 @@ impl Writer {
         let (published, revision) = published.inspect_err(|_| draft.refused())?;
         let Some((spot, entry)) = published else { return Ok(()) };
         draft.published(snapshot, entry.clone());
-        lock(&writes.drafts).new.remove(&(spot.directory, spot.name.clone()));
-        let mut nodes = lock(&self.mounted.nodes);
-        nodes.keep(draft.inode, revision.number, spot.directory, spot.name, entry);
-        if is_new {
-            nodes.touch(spot.directory, None);
+        {
+            let mut nodes = lock(&self.mounted.nodes);
+            nodes.keep(draft.inode, revision.number, spot.directory, spot.name.clone(), entry);
+            if is_new {
+                nodes.touch(spot.directory, None);
+            }
         }
+        // Last: a lookup finds the inode at the draft or in the revision.
+        lock(&writes.drafts).new.remove(&(spot.directory, spot.name));
         Ok(())
     }
 
@@ -390,7 +393,7 @@ impl Writer {
         inode: u64,
         change: impl Fn(&Attributes) -> Result<Attributes, Errno>,
     ) -> Result<(), Errno> {
-        if let Some(draft) = writes.draft(inode).filter(|draft| draft.is_dirty() || draft.now().2) {
+        if let Some(draft) = writes.draft(inode).filter(|draft| draft.is_unpublished() || draft.now().2) {
             // They are published with its content.
             draft.set_attributes(change(&draft.now().0)?, true);
             return Ok(());
