@@ -42,8 +42,8 @@ impl Client {
     pub(crate) fn send_fetches(&mut self, now: Time, at: At) {
         while self.nodes[at].session.may_fetch() {
             let (Node { session, fetches }, places) = self.nodes.parts(at);
-            let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
-            let here = Here { cache, allocator, horizon, places, at };
+            let (cache, allocator, horizon, gone) = (&self.cache, &self.allocator, session.horizon(), &self.gone);
+            let here = Here { cache, allocator, horizon, gone, places, at };
             let Some(fetch) = fetches.next(session.up.limits().fetches, here) else { return };
             self.stats.fetches += 1;
             self.send(now, at, fetch);
@@ -77,8 +77,8 @@ impl Client {
         for at in self.nodes.all() {
             let (Node { session, fetches }, places) = self.nodes.parts(at);
             let most = session.is_live().then(|| session.up.limits().fetches);
-            let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
-            let Some(fetch) = fetches.ahead(pages, most, Here { cache, allocator, horizon, places, at }) else {
+            let (cache, allocator, horizon, gone) = (&self.cache, &self.allocator, session.horizon(), &self.gone);
+            let Some(fetch) = fetches.ahead(pages, most, Here { cache, allocator, horizon, gone, places, at }) else {
                 continue;
             };
             for &page in &fetch.pages {
@@ -94,8 +94,8 @@ impl Client {
     /// A page has arrived from a node.
     pub(crate) fn page(&mut self, now: Time, at: At, page: Page) -> Result<(), Goodbye> {
         let (Node { session, fetches }, places) = self.nodes.parts(at);
-        let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
-        let Some(arrived) = fetches.receive(page, Here { cache, allocator, horizon, places, at })? else {
+        let (cache, allocator, horizon, gone) = (&self.cache, &self.allocator, session.horizon(), &self.gone);
+        let Some(arrived) = fetches.receive(page, Here { cache, allocator, horizon, gone, places, at })? else {
             return Ok(());
         };
         let Arrived { page, version, image, under_way } = arrived;
@@ -129,7 +129,7 @@ impl Client {
         if !fetches.expects(page, left_out.number) {
             return Ok(());
         }
-        let (cache, allocator, horizon) = (&self.cache, &self.allocator, session.horizon());
+        let (cache, allocator, horizon, gone) = (&self.cache, &self.allocator, session.horizon(), &self.gone);
         if let Some(why) = &left_out.damage {
             let waiters = fetches.give_up(page);
             self.cache.pin(page, self.is_pinned(page));
@@ -140,7 +140,7 @@ impl Client {
                 }
                 self.txns.wake(txn, &mut self.out);
             }
-        } else if fetches.leave_out(left_out, Here { cache, allocator, horizon, places, at })? {
+        } else if fetches.leave_out(left_out, Here { cache, allocator, horizon, gone, places, at })? {
             // The frame that we have of it serves on.
             self.cache.pin(page, self.is_pinned(page));
             self.make_room(now);

@@ -349,7 +349,12 @@ impl Client {
         self.stats.commits += 1;
         for delta in &pending.request.writes {
             match pages.binary_search_by_key(&delta.page, |advance| advance.page) {
-                Ok(found) => self.changed(&Invalidation::of(pending.request.txn, delta, pages[found])),
+                Ok(found) => {
+                    if self.cache.find(delta.page).is_none() {
+                        self.has_left(delta.page, pages[found].version);
+                    }
+                    self.changed(&Invalidation::of(pending.request.txn, delta, pages[found]));
+                }
                 Err(_) => self.drop_page(delta.page),
             }
         }

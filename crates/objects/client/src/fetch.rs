@@ -80,12 +80,14 @@ pub(crate) struct Arrived {
     pub(crate) under_way: UnderWay,
 }
 
-/// The pages that need not be asked for: those that are here, with the horizon, and those of other nodes.
+/// The pages that need not be asked for: those that are here, with the horizon, and those of other nodes. And how recent
+/// the others were that were here before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) allocator: &'a Allocator,
     pub(crate) horizon: Horizon<'a>,
+    pub(crate) gone: &'a Vector,
     pub(crate) places: &'a Places,
     pub(crate) at: At,
 }
@@ -248,14 +250,15 @@ impl Fetches {
         Some(Fetch { pages, at_least, number, follow })
     }
 
-    /// How recent a page must be to fill the holes that its frame has.
+    /// How recent a page must be to fill the holes that its frame has, and not to be older than one that has left.
     fn recent_enough(&self, page: PageId, here: Here<'_>) -> Vector {
         if self.broken.is(Rule::FetchAtLeast) {
             return Vector::new();
         }
         let Horizon { counts, sharding } = here.horizon;
-        let mut at_least = counts.clone();
-        at_least.raise(sharding.of(page), here.cache.get(page).map_or(Version::ZERO, Frame::newest));
+        let (mut at_least, shard) = (counts.clone(), sharding.of(page));
+        at_least.raise(shard, here.cache.get(page).map_or(Version::ZERO, Frame::newest));
+        at_least.raise(shard, here.gone.of(shard));
         at_least
     }
 

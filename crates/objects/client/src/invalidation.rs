@@ -56,7 +56,9 @@ impl Client {
 
     /// Drops a page whose changes are not known, and dooms every transaction that has read of it.
     pub(crate) fn drop_page(&mut self, page: PageId) {
-        self.cache.remove(page);
+        if let Some(frame) = self.cache.remove(page) {
+            self.has_left(page, frame.newest());
+        }
         self.nodes.of_mut(page).session.is_unlisted(page);
         self.txns.doom_by_drop(page, &mut self.out);
     }

@@ -101,7 +101,7 @@ use outputs::Outputs;
 pub use seen::Seen;
 use sync::Moments;
 use txns::{State, Txns};
-use types::{ClientId, Time};
+use types::{ClientId, Time, Vector};
 
 /// A running transaction of this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,6 +126,8 @@ pub struct Client {
     commits: Commits,
     allocator: Allocator,
     moments: Moments,
+    /// The latest changes that pages reflected which have left the cache (see `room`).
+    gone: Vector,
     stats: Stats,
 }
 
@@ -145,6 +147,7 @@ impl Client {
             commits: Commits::new(config.limits.outcomes_per_client),
             allocator: Allocator::new(config.grant_pages, config.limits.grant_pages),
             moments: Moments::new(config.broken),
+            gone: Vector::new(),
             stats: Stats::default(),
             config,
         }

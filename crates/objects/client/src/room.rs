@@ -10,19 +10,22 @@
 //! 4. No release is on its way while the store owes us a grant. It may grant us the very page: the release, of an
 //!    earlier generation of the page, would cross the grant and take it back, and we would not learn of the page's
 //!    changes.
+//! 5. A page that comes again is at least as recent as the one that left (**FetchAtLeast**): it may have reflected this
+//!    client's own commits, which a master may not have applied yet that has the page's shard since.
 
 use crate::Client;
 use crate::workspace::Workspace;
 use alloc::vec::Vec;
 use core::mem;
 use messages::{At, Held};
-use types::{PageId, Rule, Time};
+use types::{PageId, Rule, Time, Version};
 
 impl Client {
     /// Lets pages go until the cache is within its bound. The store learns of it when no running transaction has read
     /// of the page: until then its changes still concern us.
     pub(crate) fn make_room(&mut self, now: Time) {
         while let Some(evicted) = self.cache.evict() {
+            self.has_left(evicted.page, evicted.frame.newest());
             let is_read = self.txns.freeze(&evicted, self.nodes.horizon());
             let session = &mut self.nodes.of_mut(evicted.page).session;
             if is_read {
@@ -31,6 +34,11 @@ impl Client {
                 session.release(now, evicted.page);
             }
         }
+    }
+
+    /// A page that reflected this change is not here any longer.
+    pub(crate) fn has_left(&mut self, page: PageId, newest: Version) {
+        self.gone.raise(self.nodes.horizon().sharding.of(page), newest);
     }
 
     /// A transaction reads no more: releases the evicted pages that were kept for it alone.

@@ -126,6 +126,7 @@ impl Client {
 
     /// Tells the node which of its pages we still hold.
     fn resume(&mut self, now: Time, at: At) {
+        self.gone = Vector::new();
         let frozen = self.frozen_pages();
         let places = self.nodes.places();
         let of_frame = |(page, frame): (_, &cache::Frame)| Held { page, version: frame.version() };
@@ -153,6 +154,8 @@ impl Client {
             self.drop_page(page);
             self.lose_grant(page);
         }
+        // The node was only told of the pages that were here.
+        self.gone = Vector::new();
         self.nodes[at].session.up.joined(now);
         if at == At::HOME {
             self.group.arrive();
@@ -256,6 +259,7 @@ impl Client {
         for page in pages {
             self.drop_page(page);
         }
+        self.gone = Vector::new();
         self.txns.forget_store(&mut self.out);
         let session = &mut self.nodes[at].session;
         session.up.forget_store();

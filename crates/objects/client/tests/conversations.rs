@@ -15,11 +15,12 @@ fn conversations_go_as_written() {
 }
 
 /// Rules whose absence hardly any simulated run notices, and the conversation that does.
-const NOTICED_HERE: [(Rule, &str); 12] = [
+const NOTICED_HERE: [(Rule, &str); 13] = [
     (Rule::ComeBack, include_str!("../../../../testdata/conversations/client-no-room.txt")),
     (Rule::DoomOnInstall, include_str!("../../../../testdata/conversations/client-refetch-hides-a-change.txt")),
     (Rule::EmptyAtHorizon, include_str!("../../../../testdata/conversations/client-recycled-page.txt")),
     (Rule::FetchAtLeast, include_str!("../../../../testdata/conversations/client-load-reply-against-invalidation.txt")),
+    (Rule::FetchAtLeast, include_str!("../../../../testdata/conversations/client-moved-own-commit.txt")),
     (Rule::ReleaseOnce, include_str!("../../../../testdata/conversations/client-released-once.txt")),
     (Rule::KeepGranted, include_str!("../../../../testdata/conversations/client-release-meets-grant.txt")),
     (Rule::KeepTaken, include_str!("../../../../testdata/conversations/client-taken-page-stays.txt")),
