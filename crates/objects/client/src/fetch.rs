@@ -80,8 +80,8 @@ pub(crate) struct Arrived {
     pub(crate) under_way: UnderWay,
 }
 
-/// The pages that need not be asked for: those that are here, with the horizon, and those of other nodes. And how recent
-/// the others were that were here before.
+/// The pages that need not be asked for: those that are here, with the horizon, and those of other nodes. Besides, how
+/// recent pages were that have left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'a> {
     pub(crate) cache: &'a Cache,

@@ -154,7 +154,7 @@ impl Client {
             self.drop_page(page);
             self.lose_grant(page);
         }
-        // The node was only told of the pages that were here.
+        // The node has compared only the pages that were here.
         self.gone = Vector::new();
         self.nodes[at].session.up.joined(now);
         if at == At::HOME {
